@@ -1,0 +1,389 @@
+"""The checkpoint: safetensors, JSON and a sealed manifest in a directory that appears whole.
+
+A state is a nested dict with string keys; its leaves are tensors, numpy arrays, int, float, str,
+bool, None, and lists of those plain values. Reading gives it back with every tensor and array as
+a contiguous CPU tensor that owns its memory (the dtype is kept, strides are not; copy it into the
+tensor it belongs to). Nothing here can unpickle: a checkpoint from a stranger is data.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import stat
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from crosstraj.errors import BadInput
+
+State = dict[str, Any]
+Facts = Mapping[str, Any]
+
+FORMAT = 1
+MIGRATIONS: dict[int, Callable[[State], State]] = {}  # from format n to format n + 1
+
+WEIGHTS, TRAINING = "weights.safetensors", "training.safetensors"
+STATE, MANIFEST = "state.json", "MANIFEST.json"
+FILES = (WEIGHTS, TRAINING, STATE, MANIFEST)
+PLAIN = (int, float, str, bool, type(None))
+
+
+class Broken(BadInput):
+    """A checkpoint that does not verify; the one before it may."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{path} is broken: {reason}; remove it or restore it from a copy")
+        self.reason = reason
+
+
+# --- The disk: every change goes through these five, so that a test can stop at each of them.
+
+
+def _write_file(path: Path, data: bytes) -> None:
+    with open(path, "xb", buffering=0) as file:
+        left = memoryview(data)
+        while left:
+            left = left[file.write(left) :]
+
+
+def fsync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _rename(source: Path, target: Path) -> None:
+    os.rename(source, target)
+
+
+def _mkdir(path: Path) -> None:
+    path.mkdir(exist_ok=True)
+
+
+def _remove(path: Path) -> None:
+    """Remove a file, a link or a whole directory; what is not there counts as removed."""
+    with suppress(FileNotFoundError):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def make_directory(path: Path) -> None:
+    """Make a directory and its parents so that they survive a power cut."""
+    if not path.is_dir():
+        make_directory(path.parent)
+        _mkdir(path)
+        fsync(path.parent)
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write one file so that a reader, or a crash, finds the old one or the new one."""
+    building = path.with_name(f".tmp-{path.name}")
+    try:
+        _remove(building)
+        _write_file(building, data)
+        fsync(building)
+        _rename(building, path)
+        fsync(path.parent)
+    except Exception:
+        with suppress(OSError):
+            _remove(building)
+        raise
+
+
+def clean(parent: Path) -> None:
+    """Remove what a process that died in a save left behind."""
+    for path in parent.glob(".tmp-*"):
+        _remove(path)
+
+
+# --- Writing
+
+
+def write(parent: Path, step: int, state: State, facts: Facts) -> Path:
+    """Save a state as `parent/step-<step>`; keep it and the newest valid one before it."""
+    tensors: dict[str, Tensor] = {}
+    tree = _encode(state, "", tensors)
+    weights = {name: tensor for name, tensor in tensors.items() if name.startswith("weights/")}
+    training = {name: tensor for name, tensor in tensors.items() if name not in weights}
+    files = {
+        WEIGHTS: _pack({name.removeprefix("weights/"): weights[name] for name in weights}),
+        TRAINING: _pack(training),
+        STATE: json.dumps(tree, separators=(",", ":")).encode(),
+    }
+    path = _publish(parent, step, files, facts)
+    with suppress(OSError):  # what cannot be removed costs space, and the next save tries again
+        _prune(parent, path)
+    return path
+
+
+def write_weights(parent: Path, step: int, weights: Mapping[str, Tensor], facts: Facts) -> Path:
+    """Save weights alone as `parent/step-<step>`; nothing is pruned, the same again is free."""
+    files = {WEIGHTS: _pack(weights)}
+    path = parent / f"step-{step}"
+    with suppress(Broken):
+        if _contents(path)[1] == files:
+            return path
+    return _publish(parent, step, files, facts)
+
+
+def _encode(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
+    """The JSON form of a state; its tensors are put into `tensors` under their paths.
+
+    No key of a state holds a "/", so {"/tensor": ...} and {"/int": ...} cannot be one of its dicts.
+    """
+    if isinstance(value, dict):
+        return {key: _encode(value[key], _join(path, key), tensors) for key in value}
+    if type(value) is list and all(type(item) in PLAIN for item in value):
+        return [_encode(item, path, tensors) for item in value]
+    if isinstance(value, Tensor | np.ndarray):
+        tensors[path] = _tensor(value, path)
+        return {"/tensor": str(tensors[path].dtype)}
+    if type(value) is int and value.bit_length() > 63:
+        return {"/int": hex(value)}  # no limit on its digits, and no reader takes it for a float
+    if type(value) in PLAIN:
+        return value
+    raise TypeError(
+        f"{path} is a {type(value).__name__}: a state holds dicts, tensors, arrays, int, float, "
+        "str, bool, None and lists of such plain values; convert it"
+    )
+
+
+def _join(path: str, key: Any) -> str:
+    good = isinstance(key, str) and key.isprintable() and key and "/" not in key
+    if not good or key == "__metadata__":  # the one name that safetensors keeps for itself
+        raise TypeError(f"key {key!r} under {path!r}: a key is a printable string without '/'")
+    return f"{path}/{key}" if path else str(key)
+
+
+def _tensor(value: Tensor | np.ndarray[Any, Any], path: str) -> Tensor:
+    if isinstance(value, Tensor):
+        return value
+    try:  # a copy in native byte order, because torch takes neither foreign nor read-only memory
+        return torch.from_numpy(value.astype(value.dtype.newbyteorder("="), order="C"))
+    except TypeError as error:
+        raise TypeError(f"{path} is an array of {value.dtype}, which no tensor holds") from error
+
+
+def _pack(tensors: Mapping[str, Tensor]) -> bytes:
+    """The bytes of a safetensors file; tensors that share memory are written out apart."""
+    apart: dict[str, Tensor] = {}
+    seen: set[int] = set()
+    for name, value in tensors.items():
+        tensor = value.detach().cpu().contiguous()
+        memory = tensor.untyped_storage().data_ptr()
+        apart[name] = tensor.clone() if memory in seen else tensor
+        seen.add(memory)
+    packed: bytes = safetensors.torch.save(apart)
+    return packed
+
+
+def _digest(data: bytes) -> dict[str, Any]:
+    return {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+
+
+def _seal(body: Mapping[str, Any]) -> bytes:
+    """A manifest as text with the hash of its own content, so that a flip in it is seen too.
+
+    "format" and "seal" keep their meaning in every format to come.
+    """
+    seal = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+    return json.dumps({**body, "seal": seal}, sort_keys=True, indent=1).encode()
+
+
+def _publish(parent: Path, step: int, files: dict[str, bytes], facts: Facts) -> Path:
+    make_directory(parent)
+    target, building = parent / f"step-{step}", parent / f".tmp-{step}-{os.getpid()}"
+    listed = {name: _digest(data) for name, data in files.items()}
+    manifest = _seal({"format": FORMAT, "files": listed, "facts": dict(facts)})
+    try:
+        _remove(building)
+        _mkdir(building)
+        for name, data in {**files, MANIFEST: manifest}.items():
+            _write_file(building / name, data)
+            fsync(building / name)
+        fsync(building)
+        _set_aside(target)
+        _rename(building, target)
+        fsync(parent)
+    except Exception:
+        with suppress(OSError):
+            _remove(building)
+        raise
+    with suppress(OSError):
+        _remove(_old(target))
+    return target
+
+
+def _old(path: Path) -> Path:
+    return path.with_name(f"{path.name}.old")
+
+
+def _set_aside(target: Path) -> None:
+    """Free a name that is taken; what is valid stays findable until its successor is there."""
+    try:
+        _contents(target)
+    except Broken:
+        _remove(target)
+    else:
+        _remove(_old(target))
+        _rename(target, _old(target))
+
+
+def _prune(parent: Path, latest: Path) -> None:
+    """Keep the latest and the newest valid one before it.
+
+    Later steps go too: they belong to a life whose log rows were cut when the run was resumed.
+    """
+    paths = _candidates(parent)
+    keep = {latest}
+    for path in paths[paths.index(latest) + 1 :]:
+        with suppress(Broken):
+            _contents(path)
+            keep.add(path)
+            break
+    for path in paths:
+        if path not in keep:
+            trash = path.with_name(f".tmp-{path.name}")
+            _remove(trash)
+            _rename(path, trash)  # gone at once: an observer never meets half a checkpoint
+            _remove(trash)
+
+
+# --- Reading
+
+
+def newest(parent: Path, warn: Callable[[str], None]) -> Path | None:
+    """The newest checkpoint that verifies in full; `warn` is told of each broken one."""
+    while True:
+        for path in _candidates(parent):
+            before = _stamp(path)
+            try:
+                _contents(path)
+                return path
+            except Broken as broken:
+                if before is None or _stamp(path) != before:
+                    break  # its owner replaced or removed it while it was read: look again
+                warn(f"{path} is broken: {broken.reason}; trying the checkpoint before it")
+        else:
+            return None
+
+
+def read(path: Path) -> tuple[State, dict[str, Any]]:
+    """The state and the facts of a checkpoint, or `BadInput` that says what is wrong with it."""
+    manifest, contents = _contents(path)
+    try:
+        tensors = _unpack(contents[TRAINING])
+        for name, tensor in _unpack(contents[WEIGHTS]).items():
+            tensors[f"weights/{name}"] = tensor
+        state: State = _decode(json.loads(contents[STATE]), "", tensors)
+        if tensors or not isinstance(state, dict):
+            raise ValueError(f"tensors that {STATE} does not name: {sorted(tensors)}")
+    except Exception as error:  # whatever a stranger's file makes a parser say, we say one sentence
+        raise Broken(path, f"{type(error).__name__}: {error}") from error
+    for version in range(manifest["format"], FORMAT):
+        state = MIGRATIONS[version](state)
+    return state, manifest["facts"]
+
+
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """The weights of a checkpoint or of a snapshot, by name."""
+    _, contents = _contents(path)
+    try:
+        return _unpack(contents[WEIGHTS])
+    except Exception as error:
+        raise Broken(path, f"{WEIGHTS}: {type(error).__name__}: {error}") from error
+
+
+def _unpack(data: bytes) -> dict[str, Tensor]:
+    # Cloned: tensors that look into the file's bytes are neither aligned nor ours to write to.
+    return {name: tensor.clone() for name, tensor in sorted(safetensors.torch.load(data).items())}
+
+
+def _decode(node: Any, path: str, tensors: dict[str, Tensor]) -> Any:
+    """The inverse of `_encode`; it takes the tensors out of `tensors`, where none may remain."""
+    if isinstance(node, list):
+        return [_decode(item, path, tensors) for item in node]
+    if not isinstance(node, dict):
+        return node
+    if "/tensor" in node:
+        return tensors.pop(path)
+    if "/int" in node:
+        return int(node["/int"], 16)
+    return {key: _decode(node[key], _join(path, key), tensors) for key in node}
+
+
+def _candidates(parent: Path) -> list[Path]:
+    """Every `step-<n>`, newest first; `step-<n>.old` was being replaced when its process died."""
+    names = os.listdir(parent) if parent.is_dir() else []
+    steps = [re.fullmatch(r"step-(0|[1-9][0-9]*)(\.old)?", name) for name in names]
+    found = [(int(step[1]), not step[2], step[0]) for step in steps if step]
+    return [parent / name for _, _, name in sorted(found, reverse=True)]
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_mtime_ns
+
+
+def _contents(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """The manifest and the files of a checkpoint: read once, and verified as they were read."""
+    try:
+        names = set(os.listdir(path)) - {MANIFEST}
+        manifest = _manifest(path)
+        listed, _ = manifest["files"], manifest["facts"].items()
+        if names != set(listed):
+            odd = ", ".join(sorted(names ^ set(listed)))
+            raise Broken(path, f"its files are not those of its manifest ({odd})")
+        contents = {name: _read_plain_file(path / name) for name in listed}
+        for name, data in contents.items():
+            if len(data) != listed[name]["size"]:
+                raise Broken(path, f"{name} has {len(data)} of {listed[name]['size']} bytes")
+            if _digest(data) != listed[name]:
+                raise Broken(path, f"the SHA-256 of {name} is not that of its manifest")
+    except OSError as error:
+        raise Broken(path, f"{Path(error.filename or path).name}: {error.strerror}") from error
+    except (KeyError, TypeError, AttributeError) as error:
+        raise Broken(path, f"{MANIFEST} has not the fields of its format ({error})") from error
+    return manifest, contents
+
+
+def _read_plain_file(path: Path) -> bytes:
+    """The bytes of a file; a link or a pipe in its place is neither followed nor waited for."""
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(0, "is not a plain file", str(path))
+        return file.read()
+
+
+def _manifest(path: Path) -> dict[str, Any]:
+    text = _read_plain_file(path / MANIFEST)
+    try:
+        manifest: dict[str, Any] = json.loads(text)
+        del manifest["seal"]
+        if _seal(manifest) != text:
+            raise ValueError("the text does not match its seal")
+    except (ValueError, RecursionError, KeyError, TypeError) as error:
+        raise Broken(path, f"{MANIFEST} is not as it was written ({error})") from error
+    found = manifest["format"]
+    known = type(found) is int and found <= FORMAT
+    if not known or any(version not in MIGRATIONS for version in range(found, FORMAT)):
+        raise BadInput(
+            f"{path} has format {found}, and this version reads {FORMAT}: "
+            "use the version of crosstraj that wrote it, or start the run in another directory"
+        )
+    return manifest

@@ -1,0 +1,61 @@
+"""The command line: finds the command and prints refusals: one sentence and an exit code, no traceback.
+
+Nothing heavy is imported here, so that `--help` and `methods` answer at once.
+"""
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+from crosstraj import __version__
+from crosstraj.errors import Refusal, unknown
+from crosstraj.methods import METHODS, PRESETS
+
+COMMANDS = {
+    "train": "train a method; run the same command again to go on where it stopped",
+    "evaluate": "play a trained agent on seen and unseen levels",
+    "curves": "draw the learning and health curves of a run",
+    "methods": "what there is to train, and where it comes from",
+    "doctor": "check this machine: versions, cores, memory, the game engine",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit code."""
+    name, *rest = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    try:
+        match name:
+            case "-h" | "--help":
+                print(usage())
+            case "--version":
+                print(__version__)
+            case "methods":
+                print(table_of_methods())
+            case "train" | "evaluate" | "curves" | "doctor":
+                command = importlib.import_module("crosstraj.commands")
+                getattr(command, name)(rest)
+            case _:
+                raise unknown("command", name, COMMANDS)
+    except Refusal as refusal:
+        print(f"crosstraj: {refusal}", file=sys.stderr)
+        return refusal.exit_code
+    return 0
+
+
+def usage() -> str:
+    lines = "\n".join(f"  {name:<10} {what}" for name, what in COMMANDS.items())
+    return (
+        "usage: crosstraj COMMAND ...\n\n"
+        "Train reinforcement-learning agents that work on levels they have never seen.\n\n"
+        f"commands:\n{lines}\n\n"
+        "crosstraj COMMAND --help says more."
+    )
+
+
+def table_of_methods() -> str:
+    lines = []
+    for title, table in (("methods", METHODS), ("presets", PRESETS)):
+        lines.append(f"{title}:")
+        for name, entry in table.items():
+            lines += [f"  {name:<9} {entry.summary}", f"  {'':<9} [{entry.source}]"]
+    return "\n".join(lines)

@@ -1,0 +1,254 @@
+"""Every value of a run: frozen dataclasses, checked at construction, with presets that say their source."""
+
+import dataclasses
+import os
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from crosstraj.envs import GAMES, ProcgenConfig
+from crosstraj.errors import BadInput, unknown
+from crosstraj.methods import METHODS, PRESETS
+from crosstraj.networks import EncoderKind, FeatureNorm
+from crosstraj.objectives import CTRLConfig, NoObjective, ObjectiveConfig
+from crosstraj.policy.ppo import PPOConfig
+
+EncoderGrad = Literal["none", "rl", "ssl", "both"]
+Order = Literal["objective", "policy", "joint"]
+
+
+@dataclass(frozen=True)
+class RepresentationConfig:
+    """How an objective is trained."""
+
+    epochs: int = 1
+    """Passes over a rollout (paper 1)."""
+    minibatches: int = 8
+    """Optimiser steps per pass (released code)."""
+    learning_rate: float = 5e-4
+    """Adam's step size (paper)."""
+    adam_epsilon: float = 1e-5
+    """Adam's epsilon (released code)."""
+    max_grad_norm: float = 0.5
+    """Bound on the norm of the gradient (released code)."""
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "minibatches"):
+            if getattr(self, name) < 1:
+                raise BadInput(f"representation.{name}={getattr(self, name)}: must be at least 1")
+
+
+@dataclass(frozen=True)
+class EvaluationConfig:
+    """The frozen policy on seen and on unseen levels; also done once at the end of a run."""
+
+    every: int = 500_000
+    """Frames between evaluations."""
+    episodes: int = 128
+    """Episodes per evaluation and per split, the same number in each environment."""
+    envs: int = 64
+    """Environments played at once."""
+    greedy: bool = False
+    """Take the most probable action instead of a sampled one."""
+
+    def __post_init__(self) -> None:
+        if min(self.every, self.episodes, self.envs) < 1:
+            raise BadInput("evaluation.every, .episodes and .envs must be at least 1")
+        if self.episodes % self.envs:
+            raise BadInput(
+                f"evaluation.episodes={self.episodes} is not a multiple of evaluation.envs={self.envs}: "
+                "each environment plays the same number, so that short episodes are not over-counted"
+            )
+
+
+@dataclass(frozen=True)
+class MachineConfig:
+    """Where and how it is computed; changes rounding at most, never the method."""
+
+    device: str = "cpu"
+    """cpu, or cuda (not tested here)."""
+    threads: int = 0
+    """CPU threads; 0 takes all cores."""
+    piece: int = 128
+    """Frames encoded at a time, so that activations stay in the cache."""
+    low_memory: bool = False
+    """Encode twice instead of keeping activations: a fifth more work, memory independent of the minibatch."""
+
+    def __post_init__(self) -> None:
+        if self.piece < 1:
+            raise BadInput(f"machine.piece={self.piece}: must be at least 1")
+
+
+@dataclass(frozen=True)
+class SavingConfig:
+    """What a run leaves behind."""
+
+    runs: Path = Path("runs")
+    """Where run directories are made."""
+    checkpoint_seconds: float = 120.0
+    """Time between checkpoints; 0 saves after every update."""
+    snapshots: int = 8
+    """Weights kept for good at this many evenly spaced points of the budget."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """One training run."""
+
+    method: str = "ppo"
+    """What to train: see `crosstraj methods`."""
+    preset: str = "default"
+    """Where the values come from that are not given here: default, paper, literal, procgen."""
+    env: str = "bigfish"
+    """A Procgen game, or a Gymnasium id with uint8 images and discrete actions."""
+    seed: int = 0
+    """One seed, one result."""
+    frames: int = 8_000_000
+    """Budget in environment steps; a larger one extends a finished run."""
+    envs: int = 32
+    """Environments played in parallel (paper)."""
+    rollout_steps: int = 256
+    """Steps per environment between updates (paper)."""
+    frame_stack: int = 1
+    """Frames shown at once (paper)."""
+    encoder: EncoderKind = "impala"
+    """impala, or laptop: a quarter of the cost."""
+    feature_norm: FeatureNorm = "none"
+    """Layer norm on the encoder's features."""
+    encoder_grad: EncoderGrad = "rl"
+    """Who trains the encoder: nobody, the policy, the objective, or both."""
+    order: Order = "objective"
+    """Which update comes first, or both in one step."""
+    policy: PPOConfig = field(default_factory=PPOConfig)
+    objective: ObjectiveConfig = field(default_factory=NoObjective)
+    representation: RepresentationConfig = field(default_factory=RepresentationConfig)
+    procgen: ProcgenConfig = field(default_factory=ProcgenConfig)
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+    machine: MachineConfig = field(default_factory=MachineConfig)
+    saving: SavingConfig = field(default_factory=SavingConfig)
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise unknown("method", self.method, METHODS)
+        if self.preset not in PRESETS:
+            raise unknown("preset", self.preset, PRESETS)
+        for name in ("frames", "envs", "rollout_steps", "frame_stack"):
+            if getattr(self, name) < 1:
+                raise BadInput(f"{name}={getattr(self, name)}: must be at least 1")
+        if self.seed < 0:
+            raise BadInput(f"seed={self.seed}: must not be negative")
+        if self.rollout_frames < self.policy.minibatches:
+            raise BadInput(
+                f"policy.minibatches={self.policy.minibatches} is more than the {self.rollout_frames} "
+                "frames of a rollout; lower it, or raise envs or rollout_steps"
+            )
+        if isinstance(self.objective, CTRLConfig):
+            self._check_views(self.objective)
+
+    def _check_views(self, ctrl: CTRLConfig) -> None:
+        needed = ctrl.keypoints * (2 if ctrl.swap_codes else 1)
+        room = self.rollout_steps
+        if ctrl.sampling == "consecutive":
+            room = -(-room // self.representation.minibatches)
+        if needed > room:
+            raise BadInput(
+                f"objective.keypoints={ctrl.keypoints} needs {needed} steps of one trajectory but a "
+                f"minibatch has at most {room}; lower it or raise rollout_steps={self.rollout_steps}"
+            )
+
+    @property
+    def rollout_frames(self) -> int:
+        return self.envs * self.rollout_steps
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values, nested as the fields are."""
+        values = dataclasses.asdict(self)
+        values["saving"]["runs"] = str(self.saving.runs)
+        return values
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> "Config":
+        """The inverse of `to_dict`; values that this version does not know are refused."""
+        template = preset(values.get("method", ""), "default")
+        try:
+            parts: dict[str, Any] = {}
+            for name, value in values.items():
+                part = getattr(template, name)
+                parts[name] = type(part)(**value) if isinstance(value, dict) else value
+            saving = replace(parts["saving"], runs=Path(parts["saving"].runs))
+            return cls(**parts | {"saving": saving})
+        except (AttributeError, KeyError, TypeError) as error:
+            raise BadInput(f"this configuration does not fit this version: {error}") from error
+
+    @property
+    def threads(self) -> int:
+        return self.machine.threads or len(os.sched_getaffinity(0))
+
+
+# What a run may change without becoming another run.
+NOT_IDENTITY = ("frames", "machine", "saving")
+
+
+def _paper(config: Config) -> Config:
+    """CTRL paper, table of parameters; ambiguities as in docs/methods.md#ctrl."""
+    if not isinstance(config.objective, CTRLConfig):
+        return config
+    objective = replace(
+        config.objective,
+        code_temperature=0.3,  # the table's beta, on both sides
+        temperature=0.3,
+        swap_codes=False,
+        head_norm="none",
+    )
+    policy = replace(config.policy, epochs=1, learning_rate=5e-4)  # the table
+    return replace(config, objective=objective, feature_norm="none", policy=policy)
+
+
+def _literal(config: Config) -> Config:
+    config = _paper(config)
+    if not isinstance(config.objective, CTRLConfig):
+        return config
+    objective = replace(config.objective, unit_projection=False, raw_distance=True, whole_rows=True)
+    return replace(config, objective=objective)
+
+
+def _procgen(config: Config) -> Config:
+    """train-procgen: 64 environments, 3 epochs over each rollout."""
+    return replace(config, envs=64, policy=replace(config.policy, epochs=3))
+
+
+def preset(method: str, name: str) -> Config:
+    """The values of a method under a preset, before anything is overridden."""
+    match method:
+        case "ppo":
+            config = Config(method="ppo")
+        case "ctrl":
+            config = Config(
+                method="ctrl",
+                objective=CTRLConfig(),
+                encoder_grad="ssl",
+                feature_norm="layer",  # ours: heads then see one scale
+                policy=PPOConfig(
+                    epochs=4, learning_rate=2e-3
+                ),  # ours: cached features, nearly free
+            )
+        case _:
+            raise unknown("method", method, METHODS)
+    match name:
+        case "default":
+            return config
+        case "paper":
+            config = _paper(config)
+        case "literal":
+            config = _literal(config)
+        case "procgen":
+            config = _procgen(config)
+        case _:
+            raise unknown("preset", name, PRESETS)
+    return replace(config, preset=name)
+
+
+def check_env_name(name: str) -> None:
+    """Procgen's names are known without the engine; Gymnasium's are asked when it is made."""
+    if name not in GAMES and not any(mark in name for mark in "-/:"):
+        raise unknown("game", name, GAMES)

@@ -1,0 +1,27 @@
+"""Environments: Procgen and any Gymnasium id behind one door, `make_envs`."""
+
+from crosstraj.envs.procgen import (
+    GAMES,
+    Levels,
+    ProcgenConfig,
+    ProcgenVectorEnv,
+    Split,
+    split_levels,
+)
+from crosstraj.envs.registry import check_envs, level_seeds, make_envs
+from crosstraj.envs.stack import FrameStack, Savable, savable
+
+__all__ = [
+    "GAMES",
+    "FrameStack",
+    "Levels",
+    "ProcgenConfig",
+    "ProcgenVectorEnv",
+    "Savable",
+    "Split",
+    "check_envs",
+    "level_seeds",
+    "make_envs",
+    "savable",
+    "split_levels",
+]

@@ -1,0 +1,343 @@
+"""Procgen (Cobbe et al., 2020) as a Gymnasium vector environment that can be saved exactly.
+
+Three things differ from an ordinary Gymnasium environment, all of them forced by the engine:
+
+- It begins the next level inside the step that ends an episode. The frame returned with
+  `terminated` already shows the next level and the true last frame never leaves the engine, so
+  `info` has no `final_obs`. `level_seed` is the level of the returned frame; `prev_level_seed` the
+  level in which the action was played: at an episode's end, the one that has just finished.
+- A time-out is an ordinary end of the episode: it is `terminated`; `truncated` is never set.
+- It has no reset. `reset()` here puts the very first state back, so that every evaluation plays the
+  same levels; another seed makes a new engine, which does not give all its memory back.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, NamedTuple, assert_never
+
+import numpy as np
+import numpy.typing as npt
+from gymnasium.spaces import Box, Discrete
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+
+from crosstraj.errors import BadInput, unknown
+
+Frames = npt.NDArray[np.uint8]  # [N, H, W, C]
+State = Mapping[str, npt.NDArray[Any]]
+Split = Literal["train", "test"]
+
+GAMES = (
+    "bigfish",
+    "bossfight",
+    "caveflyer",
+    "chaser",
+    "climber",
+    "coinrun",
+    "dodgeball",
+    "fruitbot",
+    "heist",
+    "jumper",
+    "leaper",
+    "maze",
+    "miner",
+    "ninja",
+    "plunder",
+    "starpilot",
+)
+
+LEVEL_LIMIT = 2**31 - 1  # the engine keeps level numbers, and the end of their range, in int32
+SEED_LIMIT = 2**31
+ACTIONS = 15
+HEADER_INTS = 17  # after its game's name, a saved state lists options, level range and index
+STATE_END = bytes.fromhex("fecafeca")  # the engine's mark at the end of each saved state
+
+
+@dataclass(frozen=True)
+class ProcgenConfig:
+    """Which Procgen levels there are and how they look; the defaults are the benchmark's."""
+
+    mode: Literal["easy", "hard"] = "easy"
+    """Difficulty of the levels: easy for runs of about 25 M frames, hard for 200 M."""
+    first_level: int = 0
+    """Number of the first training level."""
+    train_levels: int = 200
+    """How many levels to train on (levels); testing uses every level above them."""
+    center_agent: bool = True
+    """Let the view follow the agent in the games whose level is larger than the screen."""
+    use_backgrounds: bool = True
+    """Draw the games' background pictures instead of black."""
+    use_monochrome_assets: bool = False
+    """Draw plain coloured rectangles instead of pictures."""
+    restrict_themes: bool = False
+    """Use one picture per kind of object instead of several."""
+    use_generated_assets: bool = False
+    """Draw pictures generated from random shapes; the engine cannot save its state with them."""
+    paint_vel_info: bool = False
+    """Paint the agent's velocity into the corner of the frame, in the games that have one."""
+
+    def __post_init__(self) -> None:
+        if self.mode not in ("easy", "hard"):
+            raise unknown("Procgen mode", self.mode, ("easy", "hard"))
+        if self.first_level < 0:
+            raise BadInput(
+                f"first_level={self.first_level}: levels are numbered from 0; give 0 or more"
+            )
+        if self.train_levels < 1:
+            raise BadInput(
+                f"train_levels={self.train_levels}: at least 1 level is needed to train on; "
+                "the benchmark uses 200"
+            )
+        if self.first_level + self.train_levels >= LEVEL_LIMIT:
+            raise BadInput(
+                f"first_level={self.first_level} + train_levels={self.train_levels}: the sum must "
+                f"stay below {LEVEL_LIMIT}, or no level is left for testing; lower one of them"
+            )
+
+
+class Levels(NamedTuple):
+    """The levels [first, first + count); an environment draws from them uniformly."""
+
+    first: int
+    count: int  # type: ignore[assignment]  # hides tuple.count, which no one calls on a pair
+
+    @property
+    def stop(self) -> int:
+        return self.first + self.count
+
+
+def split_levels(config: ProcgenConfig, split: Split) -> Levels:
+    """The training levels, or every level above them.
+
+    Testing has an explicit count, because the engine reads a count of 0 as "all levels" and then
+    ignores `first`.
+    """
+    train = Levels(config.first_level, config.train_levels)
+    match split:
+        case "train":
+            return train
+        case "test":
+            return Levels(train.stop, LEVEL_LIMIT - train.stop)
+        case other:
+            assert_never(other)
+
+
+def default_threads(num_envs: int) -> int:
+    """Engine threads; 0 steps the games in the caller's thread, which is faster for a small pool.
+
+    Twice the cores was fastest for 64 games on 2 cores: the engine takes one lock per game, so a
+    thread often waits. The results do not depend on the number.
+    """
+    if hasattr(os, "sched_getaffinity"):
+        cores = len(os.sched_getaffinity(0))
+    else:
+        cores = os.cpu_count() or 1
+    return 0 if cores == 1 or num_envs < 16 else min(2 * cores, num_envs // 4)
+
+
+class ProcgenVectorEnv(VectorEnv[Frames, npt.NDArray[Any], npt.NDArray[Any]]):
+    """`num_envs` copies of one game; frames are uint8 [N, 64, 64, 3].
+
+    `copy=False` hands out the engine's own frame buffer, which the next step overwrites: right for
+    a caller who copies the frames at once. All other arrays are fresh at every step.
+    """
+
+    def __init__(
+        self,
+        game: str,
+        num_envs: int,
+        levels: Levels,
+        config: ProcgenConfig,
+        seed: int,
+        threads: int | None = None,
+        copy: bool = True,
+    ) -> None:
+        threads = default_threads(num_envs) if threads is None else threads
+        _check_arguments(game, num_envs, levels, threads)
+        self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": []}
+        self.num_envs = num_envs
+        self.single_observation_space = Box(0, 255, (64, 64, 3), np.uint8)
+        self.single_action_space = Discrete(ACTIONS)
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.action_space = batch_space(self.single_action_space, num_envs)
+        self.savable = not config.use_generated_assets
+        self._game, self._levels, self._config, self._copy = game, levels, config, copy
+        self._threads = threads
+        self._engine: Any = None
+        self._start(seed)
+
+    def _start(self, seed: int) -> None:
+        """Makes the engine, which cannot be given a seed later, and keeps its first state."""
+        _check_seed(seed)
+        super().reset(seed=seed)
+        if self._engine is not None:
+            self._engine.close()
+        self._seed = seed
+        self._engine = _make_engine(
+            self._game, self.num_envs, self._levels, self._config, seed, self._threads
+        )
+        self._reward, observed, self._done = self._engine.observe()
+        self._frames: Frames = observed["rgb"]
+        self._first_state = self.get_state() if self.savable else None
+        self._fresh = True
+
+    @property
+    def observation(self) -> Frames:
+        """The frames the next action will answer."""
+        return self._frames.copy() if self._copy else self._frames
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Frames, dict[str, Any]]:
+        """Goes back to the first state of `seed`, or of the last seed given."""
+        if options and "reset_mask" in options:
+            raise BadInput("reset_mask: Procgen cannot reset some games only; reset all of them")
+        if seed is not None and seed != self._seed:
+            self._start(seed)
+        elif not self._fresh:
+            self._rewind()
+        return self.observation, self._begin_info()
+
+    def _rewind(self) -> None:
+        if self._first_state is None:
+            self._start(self._seed)
+        else:
+            self.set_state(self._first_state)
+
+    def step(
+        self, actions: npt.NDArray[Any]
+    ) -> tuple[Frames, npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any], dict[str, Any]]:
+        actions = np.asarray(actions)
+        # The engine takes -1 for "give up this level" and does not check the rest.
+        if actions.shape != (self.num_envs,) or actions.min() < 0 or actions.max() >= ACTIONS:
+            raise BadInput(
+                f"actions={actions!r}: {self.num_envs} numbers from 0 to {ACTIONS - 1} are needed"
+            )
+        self._fresh = False
+        self._engine.act(actions)
+        self._engine.observe()
+        truncated = np.zeros(self.num_envs, np.bool_)
+        return (
+            self.observation,
+            self._reward.copy(),
+            self._done.copy(),
+            truncated,
+            self._step_info(),
+        )
+
+    def _begin_info(self) -> dict[str, npt.NDArray[Any]]:
+        # No prev_* here: before the first step the engine reports 0, which is a level's number too.
+        return {"level_seed": self._engine._info["level_seed"].copy()}
+
+    def _step_info(self) -> dict[str, npt.NDArray[Any]]:
+        # Not get_info(), which builds a dict per game.
+        info = self._engine._info
+        return {
+            "level_seed": info["level_seed"].copy(),
+            "prev_level_seed": info["prev_level_seed"].copy(),
+            "prev_level_complete": info["prev_level_complete"].astype(np.bool_),
+        }
+
+    def get_state(self) -> dict[str, npt.NDArray[Any]]:
+        """The games as arrays: about 20 to 50 kB each, plus the frame."""
+        if not self.savable:
+            raise BadInput(
+                "use_generated_assets=True: the engine cannot save generated pictures; "
+                "use_generated_assets=False can be saved and resumed"
+            )
+        games: list[bytes] = self._engine.get_state()
+        return {
+            "games": np.frombuffer(b"".join(games), np.uint8).copy(),
+            "lengths": np.array([len(game) for game in games], np.int64),
+            "frames": self._frames.copy(),
+        }
+
+    def set_state(self, state: State) -> tuple[Frames, dict[str, Any]]:
+        """Continues from a saved state, whatever was played here before; returns as reset()."""
+        games = self._checked_games(state)
+        self._fresh = False
+        self._engine.set_state(games)
+        # The engine draws the frame anew, equal on the platform that saved it; elsewhere the saved
+        # one is what the agent saw.
+        self._frames[:] = state["frames"]
+        return self.observation, self._begin_info()
+
+    def _checked_games(self, state: State) -> list[bytes]:
+        """One piece per game; refuses what would end the process or change the levels unseen."""
+        if self._first_state is None or not _same_form(state, self._first_state):
+            raise BadInput(
+                f"a saved state with {sorted(state)} does not fit {self.num_envs} games of "
+                f"{self._game}; restore it into an environment made with the same settings"
+            )
+        games = _split(state)
+        header = 8 + len(self._game) + 4 * HEADER_INTS
+        for mine, theirs in zip(_split(self._first_state), games, strict=True):
+            if mine[:header] != theirs[:header] or not theirs.endswith(STATE_END):
+                raise BadInput(
+                    "the saved state is damaged, or its game, mode, look or levels are not those "
+                    f"of this environment ({self._game}, {self._levels}, {self._config}); restore "
+                    "it into an environment made with the same settings"
+                )
+        return games
+
+    def close_extras(self, **kwargs: Any) -> None:
+        self._engine.close()
+
+
+def _same_form(state: State, like: State) -> bool:
+    """Whether a state has the arrays of another; the number of bytes varies with play."""
+    if not like.keys() <= state.keys():
+        return False
+    fixed = all(state[key].shape == like[key].shape for key in ("lengths", "frames"))
+    kinds = all(state[key].dtype == like[key].dtype for key in like)
+    return fixed and kinds and state["games"].shape == (int(state["lengths"].sum()),)
+
+
+def _split(state: State) -> list[bytes]:
+    ends = np.cumsum(state["lengths"])
+    return [part.tobytes() for part in np.split(state["games"], ends[:-1])]
+
+
+def _check_arguments(game: str, num_envs: int, levels: Levels, threads: int) -> None:
+    """What the engine would answer by ending the process, or by playing other levels."""
+    if game not in GAMES:
+        raise unknown("game", game, GAMES)
+    if num_envs < 1:
+        raise BadInput(f"num_envs={num_envs}: at least 1 environment is needed")
+    if threads < 0:
+        raise BadInput(f"threads={threads}: give 0 (the caller's own thread) or more")
+    if levels.first < 0 or levels.count < 1 or levels.stop > LEVEL_LIMIT:
+        raise BadInput(
+            f"{levels}: at least one level is needed, and all of them between 0 and "
+            f"{LEVEL_LIMIT - 1}; give such a range"
+        )
+
+
+def _check_seed(seed: int) -> None:
+    if not 0 <= seed < SEED_LIMIT:
+        raise BadInput(f"seed={seed}: the engine takes a seed from 0 to {SEED_LIMIT - 1}")
+
+
+def _make_engine(
+    game: str, num_envs: int, levels: Levels, config: ProcgenConfig, seed: int, threads: int
+) -> Any:
+    # Imported here: the first engine of a process loads all pictures, and imports the old gym.
+    from procgen import ProcgenGym3Env
+
+    make: Any = ProcgenGym3Env  # has no types
+    look = asdict(config)
+    for ours in ("mode", "first_level", "train_levels"):
+        del look[ours]
+    engine = make(
+        num=num_envs,
+        env_name=game,
+        start_level=int(levels.first),
+        num_levels=int(levels.count),
+        distribution_mode=config.mode,
+        rand_seed=int(seed),
+        num_threads=threads,
+        **look,
+    )
+    engine._reuse_arrays = True  # otherwise observe() copies frames, rewards and ends at every step
+    return engine

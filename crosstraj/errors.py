@@ -1,0 +1,30 @@
+"""The ways a command may refuse, each with its exit code; the command line prints the sentence, never a traceback."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class Refusal(Exception):
+    """A sentence for a person, and the exit code that goes with it."""
+
+    exit_code = 1
+
+
+class BadInput(Refusal, ValueError):
+    """The value, the rule and the fix."""
+
+    exit_code = 2
+
+
+class Owned(Refusal):
+    """Another live process is writing this run directory (EX_TEMPFAIL: try again later)."""
+
+    exit_code = 75
+
+
+def unknown(kind: str, name: str, choices: Iterable[str]) -> BadInput:
+    """The error for a name that is not in a table, with the nearest name that is."""
+    known = sorted(choices)
+    close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.4)
+    hint = f"did you mean {close[0]!r}?" if close else "see `crosstraj methods`"
+    return BadInput(f"unknown {kind} {name!r}: {hint} ({', '.join(known)})")

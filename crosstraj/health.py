@@ -1,0 +1,43 @@
+"""Is the representation alive? Trouble said in words, from the figures of one update."""
+
+import math
+from collections.abc import Iterator
+
+from crosstraj.config import Config
+from crosstraj.objectives import CTRLConfig
+
+
+def complaints(metrics: dict[str, float], config: Config) -> Iterator[str]:
+    """A sentence for each thing that is wrong; none when all is well."""
+    if isinstance(config.objective, CTRLConfig):
+        clusters = config.objective.clusters
+        for sentence in (collapse(metrics, clusters), too_few_views(metrics, clusters)):
+            if sentence:
+                yield sentence
+
+
+def collapse(metrics: dict[str, float], clusters: int) -> str | None:
+    """Have all views come to point one way?
+
+    Occupied clusters alone would show nothing: random vectors fill as many. Each figure is given
+    beside its value for random unit vectors of the same shape.
+    """
+    cosine = metrics.get("view_cosine", 0.0)
+    if cosine <= 0.95:
+        return None
+    return (
+        f"the representation has collapsed: views have a mean cosine of {cosine:.3f} (random "
+        f"vectors: 0), code entropy is {metrics['code_entropy']:.2f} of {math.log(clusters):.2f} "
+        f"(random vectors: {metrics['code_entropy_random']:.2f}); see docs/methods.md"
+    )
+
+
+def too_few_views(metrics: dict[str, float], clusters: int) -> str | None:
+    """Sinkhorn fills every cluster alike, which means little with under two views for each."""
+    views = metrics.get("views", math.inf)
+    if views >= 2 * clusters:
+        return None
+    return (
+        f"{views:.0f} views per minibatch for {clusters} clusters: fewer than two each; lower "
+        "objective.clusters, or raise envs or rollout_steps, or lower representation.minibatches"
+    )

@@ -1,0 +1,34 @@
+"""What there is, in one table that imports nothing heavy: `--help` and `crosstraj methods` read it."""
+
+from typing import NamedTuple
+
+
+class Entry(NamedTuple):
+    summary: str
+    source: str
+
+
+METHODS = {
+    "ctrl": Entry(
+        "cluster trajectory views, predict across neighbouring clusters; linear PPO heads on top",
+        "Mazoure et al., Cross-Trajectory Representation Learning, ICLR 2022",
+    ),
+    "ppo": Entry(
+        "PPO with an IMPALA encoder, as practised on Procgen",
+        "Schulman et al., 2017; Cobbe et al., Leveraging Procedural Generation, ICML 2020",
+    ),
+}
+
+PRESETS = {
+    "default": Entry("ours: the best values known so far", "docs/methods.md"),
+    "paper": Entry(
+        "the paper's values, each ambiguity resolved", "CTRL paper, table of experiment parameters"
+    ),
+    "literal": Entry(
+        "`paper` with raw w, raw summed distances and keypoints over whole rows",
+        "CTRL paper, equations and Algorithm 1 as printed",
+    ),
+    "procgen": Entry(
+        "the community's PPO values: 64 environments, 3 epochs", "openai/train-procgen"
+    ),
+}

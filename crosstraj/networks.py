@@ -1,0 +1,157 @@
+"""The networks: IMPALA (Espeholt et al., 2018) and its cheaper sibling, FiLM, projection heads; and `Encode`.
+
+`Encode` is the one place where frames pass the encoder: piece by piece, so that activations stay in
+the cache, and live or gradient-free as the trainer decides.
+"""
+
+import math
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+EncoderKind = Literal["impala", "laptop"]
+FeatureNorm = Literal["none", "layer"]
+HeadNorm = Literal["none", "batch", "layer"]
+
+CHANNELS = (16, 32, 32)  # IMPALA's three stages, as in every Procgen code base
+FEATURES = 256
+
+
+def linear(inputs: int, outputs: int, gain: float, rng: torch.Generator) -> nn.Linear:
+    """A linear layer with orthogonal weights and zero bias, drawn from `rng` alone."""
+    layer = nn.utils.skip_init(nn.Linear, inputs, outputs)
+    nn.init.orthogonal_(layer.weight, gain, generator=rng)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+def convolution(inputs: int, outputs: int, stride: int, rng: torch.Generator) -> nn.Conv2d:
+    """A 3x3 convolution with Xavier-uniform weights and zero bias, drawn from `rng` alone."""
+    layer = nn.utils.skip_init(nn.Conv2d, inputs, outputs, 3, stride=stride, padding=1)
+    nn.init.xavier_uniform_(layer.weight, generator=rng)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+class Residual(nn.Module):
+    """x + conv(relu(conv(relu(x)))): the skip path carries x itself, not its rectified copy."""
+
+    def __init__(self, channels: int, rng: torch.Generator) -> None:
+        super().__init__()
+        self.first = convolution(channels, channels, 1, rng)
+        self.second = convolution(channels, channels, 1, rng)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.second(F.relu(self.first(F.relu(x))))
+
+
+class Impala(nn.Module):
+    """Frames [B, H, W, C] uint8 -> features [B, 256].
+
+    `laptop` is the same network with a stride of 2 in its first convolution: every later map has a
+    quarter of the pixels, and so has the cost. Halving the channels would save 40 % only.
+    """
+
+    def __init__(
+        self,
+        image: tuple[int, int, int],
+        kind: EncoderKind,
+        feature_norm: FeatureNorm,
+        rng: torch.Generator,
+    ) -> None:
+        super().__init__()
+        height, width, channels = image
+        layers: list[nn.Module] = []
+        for stage, out in enumerate(CHANNELS):
+            stride = 2 if kind == "laptop" and stage == 0 else 1
+            layers += [
+                convolution(channels, out, stride, rng),
+                nn.MaxPool2d(3, stride=2, padding=1),
+                Residual(out, rng),
+                Residual(out, rng),
+            ]
+            channels = out
+            height, width = (math.ceil(math.ceil(side / stride) / 2) for side in (height, width))
+        self.stages = nn.Sequential(*layers)
+        self.last = linear(height * width * channels, FEATURES, math.sqrt(2), rng)
+        # No learned scale: nothing can shrink what the linear heads read (docs/methods.md).
+        self.norm: nn.Module = (
+            nn.LayerNorm(FEATURES, elementwise_affine=False)
+            if feature_norm == "layer"
+            else nn.Identity()
+        )
+        self.to(memory_format=torch.channels_last)
+
+    def map(self, frames: Tensor) -> Tensor:
+        """[B, H, W, C] uint8 -> [B, 32, h, w]; a permuted NHWC tensor is channels-last: no copy."""
+        pixels = frames.permute(0, 3, 1, 2).to(self.last.weight.dtype) * (1 / 255)
+        return F.relu(self.stages(pixels))
+
+    def project(self, spatial: Tensor) -> Tensor:
+        """[B, 32, h, w] -> [B, 256]."""
+        return self.norm(F.relu(self.last(spatial.flatten(1))))
+
+    def forward(self, frames: Tensor) -> Tensor:
+        return self.project(self.map(frames))
+
+
+class Encode:
+    """The encoder as a function of any number of frames: encoded in pieces, live or gradient-free.
+
+    `low_memory` keeps no activations and encodes each piece again in the backward pass: one forward
+    more per frame, and memory no longer grows with the minibatch.
+    """
+
+    def __init__(self, encoder: nn.Module, *, live: bool, piece: int, low_memory: bool = False):
+        self.encoder, self.live, self.piece, self.low_memory = encoder, live, piece, low_memory
+
+    def __call__(self, frames: Tensor) -> Tensor:
+        with torch.set_grad_enabled(self.live and torch.is_grad_enabled()):
+            return torch.cat([self._features(part) for part in frames.split(self.piece)])
+
+    def _features(self, frames: Tensor) -> Tensor:
+        if self.low_memory and torch.is_grad_enabled():
+            features = checkpoint(
+                self.encoder, frames, use_reentrant=False, preserve_rng_state=False
+            )
+        else:
+            features = self.encoder(frames)
+        assert isinstance(features, Tensor)
+        return features
+
+
+class FiLM(nn.Module):
+    """(1 + scale(a)) * h + shift(a): features conditioned on the action taken (Perez et al., 2018)."""
+
+    def __init__(self, actions: int, features: int, rng: torch.Generator) -> None:
+        super().__init__()
+        self.actions = actions
+        self.net = nn.Sequential(
+            linear(actions, features, math.sqrt(2), rng),
+            nn.ReLU(),
+            linear(features, 2 * features, 1.0, rng),
+        )
+
+    def forward(self, features: Tensor, action: Tensor) -> Tensor:
+        # One row per action, then a gather: the cost does not grow with the number of frames.
+        table = self.net(torch.eye(self.actions, device=features.device, dtype=features.dtype))
+        scale, shift = table.index_select(0, action).chunk(2, dim=-1)
+        return (1 + scale) * features + shift
+
+
+def projection(inputs: int, width: int, norm: HeadNorm, rng: torch.Generator) -> nn.Sequential:
+    """Linear - (norm) - ReLU - Linear, both of `width`: every helper map of CTRL has this shape."""
+    between: dict[HeadNorm, type[nn.Module]] = {
+        "none": nn.Identity,
+        "batch": nn.BatchNorm1d,
+        "layer": nn.LayerNorm,
+    }
+    return nn.Sequential(
+        linear(inputs, width, math.sqrt(2), rng),
+        between[norm](width),
+        nn.ReLU(),
+        linear(width, width, 1.0, rng),
+    )

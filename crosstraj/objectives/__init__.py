@@ -1,0 +1,16 @@
+"""The objectives, each by the type of its config. A new one: its own file, and one line here."""
+
+import torch
+
+from crosstraj.objectives.base import NoObjective, Objective
+from crosstraj.objectives.ctrl import CTRL, CTRLConfig
+
+ObjectiveConfig = NoObjective | CTRLConfig
+
+
+def make_objective(config: ObjectiveConfig, actions: int, rng: torch.Generator) -> Objective:
+    match config:
+        case NoObjective():
+            return Objective()
+        case CTRLConfig():
+            return CTRL(config, actions, rng)

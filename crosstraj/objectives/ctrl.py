@@ -1,0 +1,198 @@
+"""CTRL: cluster the views of trajectories online, predict across neighbouring clusters (Mazoure et al., ICLR 2022).
+
+Read it next to the paper's Algorithm 1; the letters are the paper's. Where the paper is silent or
+contradicts itself we follow docs/methods.md#ctrl. Two things are ours, and off in `--preset paper`:
+normalisation inside the projection heads, and codes swapped between two keypoint sets of a fragment.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from crosstraj import ops
+from crosstraj.errors import BadInput
+from crosstraj.networks import FEATURES, FiLM, HeadNorm, projection
+from crosstraj.objectives.base import Encoder, Metrics, Objective
+from crosstraj.rollout import Rollout
+from crosstraj.views import Sampling, Views, consecutive_views, uniform_views
+
+
+@dataclass(frozen=True)
+class CTRLConfig:
+    """CTRL's own values; the defaults are ours, presets give the paper's."""
+
+    clusters: int = 200
+    """C, the number of prototypes (paper, table of parameters)."""
+    keypoints: int = 2
+    """T, steps per view (same table)."""
+    sampling: Sampling = "uniform"
+    """Keypoints anywhere in a fragment, or consecutive (the paper's ablation)."""
+    whole_rows: bool = False
+    """Let keypoints cross episode ends, as the pseudocode taken literally does."""
+    action_conditioning: bool = True
+    """FiLM with the action taken; off is the ablation "no action"."""
+    code_temperature: float = 0.05
+    """Sharpness of the codes (SwAV: .05; the paper has one temperature, .3)."""
+    temperature: float = 0.1
+    """Sharpness of the predicted assignments (SwAV: .1; paper .3)."""
+    rounds: int = 3
+    """Sinkhorn iterations (SwAV, Proto-RL; the paper gives no number)."""
+    swap_codes: bool = True
+    """Predict the code of one keypoint set from another set of the same fragment."""
+    unit_projection: bool = True
+    """Scale w to length one; off is Eq. P taken literally, where |w| undoes the temperature."""
+    neighbour_count: int = 3
+    """K, neighbouring clusters per anchor (paper, table of parameters)."""
+    neighbours: Literal["nearest", "farthest"] = "nearest"
+    """Nearest, as the paper says; farthest is what its formula and the released code compute."""
+    anchors: int = 0
+    """N, anchors per minibatch; 0 takes every view."""
+    mine_own_fragment: bool = False
+    """Let mined views come from the anchor's own fragment."""
+    raw_distance: bool = False
+    """Sum raw squared distances over anchors and neighbours, as printed; else unit vectors, means."""
+    cluster_weight: float = 1.0
+    """Weight of L_clust; 0 is the ablation "no cluster"."""
+    predict_weight: float = 1.0
+    """Weight of L_pred; 0 is the ablation "no pred"."""
+    head_norm: HeadNorm = "batch"
+    """Normalisation inside the four projection heads (the paper has none, and collapses)."""
+    width: int = 256
+    """Width of the spaces V and W (the paper gives no number; released code 256)."""
+
+    def __post_init__(self) -> None:
+        for name in ("keypoints", "rounds", "neighbour_count", "width"):
+            if getattr(self, name) < 1:
+                raise BadInput(f"objective.{name}={getattr(self, name)}: must be at least 1")
+        if self.clusters < 2:
+            raise BadInput(f"objective.clusters={self.clusters}: clustering needs at least 2")
+        if self.anchors < 0:
+            raise BadInput(f"objective.anchors={self.anchors}: must be 0 (all views) or more")
+        for name in ("temperature", "code_temperature"):
+            if getattr(self, name) <= 0:
+                raise BadInput(f"objective.{name}={getattr(self, name)}: must be above 0")
+        if self.whole_rows and self.sampling == "consecutive":
+            raise BadInput("objective.whole_rows=True goes with sampling=uniform only")
+
+
+class Batch(NamedTuple):
+    frames: Tensor  # [F, H, W, C] uint8
+    action: Tensor  # [F] int64
+    views: Views
+    probe: bool  # measure the health of the representation on this minibatch
+
+
+class CTRL(Objective):
+    def __init__(self, config: CTRLConfig, actions: int, rng: torch.Generator) -> None:
+        super().__init__()
+        self.config = config
+        view, width, norm = config.keypoints * FEATURES, config.width, config.head_norm
+        self.film = FiLM(actions, FEATURES, rng)
+        self.psi_clust = projection(view, width, norm, rng)
+        self.theta_clust = projection(width, width, norm, rng)
+        self.psi_pred = projection(view, width, norm, rng)
+        self.theta_pred = projection(width, width, norm, rng)
+        self.prototypes = nn.Parameter(
+            ops.unit(torch.randn(config.clusters, width, generator=rng))
+        )  # E, one unit row per cluster
+
+    def minibatches(self, rollout: Rollout, count: int, rng: torch.Generator) -> Iterator[Batch]:
+        c, done = self.config, rollout.done.cpu()
+        if c.sampling == "consecutive":
+            drawn = consecutive_views(done, count, c.keypoints, swap=c.swap_codes, rng=rng)
+        else:
+            drawn = uniform_views(
+                done, count, c.keypoints, swap=c.swap_codes, cross=c.whole_rows, rng=rng
+            )
+        frames, action = rollout.frames(), rollout.action.flatten()
+        for index, views in enumerate(drawn):
+            views = Views(*(field.to(frames.device) for field in views))
+            yield Batch(
+                frames.index_select(0, views.frame),
+                action.index_select(0, views.frame),
+                views,
+                probe=index == 0,
+            )
+
+    def loss(self, encode: Encoder, batch: Batch, rng: torch.Generator) -> tuple[Tensor, Metrics]:
+        c, views = self.config, batch.views
+        # u_i = [FiLM(phi(o_t1), a_t1), ..., FiLM(phi(o_tT), a_tT)]: each frame is encoded once.
+        features = encode(batch.frames)
+        conditioned = self.film(features, batch.action) if c.action_conditioning else features
+        u = conditioned.index_select(0, views.keypoints.flatten())
+        u = u.unflatten(0, views.keypoints.shape).flatten(1)
+
+        # Cluster the views: code Q~ of v against assignment P of w.
+        v = self.psi_clust(u)
+        w = self.theta_clust(v)
+        with torch.no_grad():
+            code = ops.sinkhorn(ops.unit(v) @ self.prototypes.T / c.code_temperature, c.rounds)
+        w = ops.unit(w) if c.unit_projection else w
+        log_assignment = (w @ self.prototypes.T / c.temperature).log_softmax(1)
+        cluster = -(code.index_select(0, views.partner) * log_assignment).sum(1).mean()
+
+        # Predict neighbours: w'_n against v' of views mined from the clusters near c_n.
+        anchor, mined, valid = self.mine(code.argmax(1), views.fragment, rng)
+        v_pred = self.psi_pred(u)
+        w_pred = self.theta_pred(v_pred.index_select(0, anchor))
+        with torch.no_grad():
+            target = v_pred.index_select(0, mined.flatten()).unflatten(0, mined.shape)
+        predict = self.prediction_loss(w_pred, target, valid)
+
+        loss = c.cluster_weight * cluster + c.predict_weight * predict
+        metrics = {"cluster": cluster, "predict": predict, "mined": valid.float().mean()}
+        if batch.probe:
+            metrics |= self.health(v, code)
+        return loss, metrics
+
+    @torch.no_grad()
+    def mine(
+        self, cluster: Tensor, fragment: Tensor, rng: torch.Generator
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Anchors [N], one mined view from each of their K neighbour clusters [N, K], and which exist."""
+        c = self.config
+        anchor = torch.arange(len(cluster), device=cluster.device)
+        if 0 < c.anchors < len(cluster):
+            chosen = torch.randperm(len(cluster), generator=rng)[: c.anchors]
+            anchor = chosen.sort().values.to(cluster.device)
+        occupied = torch.bincount(cluster, minlength=c.clusters) > 0
+        near, exists = ops.neighbour_clusters(
+            self.prototypes, occupied, c.neighbour_count, c.neighbours
+        )
+        mine = cluster[anchor]
+        own = None if c.mine_own_fragment else fragment[anchor]
+        mined, offered = ops.draw_members(cluster, fragment, near[mine], own, rng)
+        return anchor, mined, offered & exists[mine]
+
+    def prediction_loss(self, predicted: Tensor, target: Tensor, valid: Tensor) -> Tensor:
+        """L_pred from w' [N, D] and v' of mined views [N, K, D]; nothing to mine gives 0."""
+        if self.config.raw_distance:
+            distance = ops.squared_distance(predicted[:, None], target)
+            return (distance * valid).sum()
+        distance = ops.squared_distance(ops.unit(predicted)[:, None], ops.unit(target))
+        return (distance * valid).sum() / valid.sum().clamp(min=1)
+
+    @torch.no_grad()
+    def health(self, v: Tensor, code: Tensor) -> Metrics:
+        """Is the clustering alive? Each figure beside its value for random unit vectors."""
+        c = self.config
+        generator = torch.Generator().manual_seed(0)  # the comparison is the same in every run
+        random = ops.unit(torch.randn(v.shape, generator=generator))
+        centres = ops.unit(torch.randn(self.prototypes.shape, generator=generator))
+        blind = ops.sinkhorn(random @ centres.T / c.code_temperature, c.rounds)
+        return {
+            "view_cosine": ops.mean_cosine(v),
+            "view_rank": ops.effective_rank(v),
+            "code_entropy": ops.entropy(code).mean(),
+            "code_entropy_random": ops.entropy(blind).mean(),
+            "mean_code_entropy": ops.entropy(code.mean(0)),
+            "clusters_used": code.argmax(1).unique().numel() * torch.ones(()),
+            "views": torch.tensor(float(len(v))),
+        }
+
+    @torch.no_grad()
+    def after_step(self, encoder: nn.Module) -> None:
+        self.prototypes.copy_(ops.unit(self.prototypes))

@@ -1,0 +1,96 @@
+"""Pure maths shared by the methods: clustering, neighbours, and the figures that show a representation's health."""
+
+import math
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def sinkhorn(scores: Tensor, rounds: int) -> Tensor:
+    """Soft cluster assignments in which every cluster is about equally full: [B, C] -> [B, C].
+
+    Starts from the row softmax (the paper's Q, Algorithm 1) and alternates columns and rows in the
+    log domain, ending on rows, so that every view is fully assigned: rows sum to one. `scores` are
+    already divided by the temperature.
+    """
+    log_code = scores.float().log_softmax(1)
+    for _ in range(rounds):
+        log_code = log_code - log_code.logsumexp(0, keepdim=True)  # every cluster equally full
+        log_code = log_code - log_code.logsumexp(1, keepdim=True)  # every view fully assigned
+    return log_code.exp()
+
+
+def neighbour_clusters(
+    prototypes: Tensor, occupied: Tensor, count: int, order: Literal["nearest", "farthest"]
+) -> tuple[Tensor, Tensor]:
+    """The occupied clusters closest in angle to each cluster, never itself.
+
+    Returns indices [C, K] in order of closeness and a mask [C, K] that is false where fewer than
+    `count` other clusters are occupied. The paper's D is a squared distance whose "K largest" would
+    be the farthest; its words, its title and MYOW say nearest (core reference A1).
+    """
+    similarity = prototypes @ prototypes.T
+    if order == "farthest":
+        similarity = -similarity
+    similarity = similarity.masked_fill(~occupied, -math.inf)
+    similarity.fill_diagonal_(-math.inf)
+    top = similarity.topk(min(count, len(prototypes) - 1), dim=1)
+    return top.indices, top.values.isfinite()
+
+
+def draw_members(
+    cluster: Tensor, fragment: Tensor, wanted: Tensor, own: Tensor | None, rng: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """One uniform member of each wanted cluster, never from the asker's own fragment.
+
+    cluster, fragment: [B], of every view. wanted: [N, K] clusters asked for. own: [N], the asker's
+    fragment, or None to allow members of it. Returns members [N, K] and a mask that is false where
+    the wanted cluster has nobody to offer. No loop: views sorted by (cluster, fragment) put a
+    cluster into one run, and the asker's fragment into one run inside it, which the draw jumps over.
+    """
+    fragments = int(fragment.max()) + 1 if len(fragment) else 1
+    key, order = (cluster * fragments + fragment).sort(stable=True)
+    begin = torch.searchsorted(key, wanted * fragments)
+    size = torch.searchsorted(key, (wanted + 1) * fragments) - begin
+    if own is None:
+        skip_from, skip = begin, torch.zeros_like(begin)
+    else:
+        mine = wanted * fragments + own[:, None]
+        skip_from = torch.searchsorted(key, mine)
+        skip = torch.searchsorted(key, mine + 1) - skip_from
+    offered = size - skip
+    draw = torch.rand(wanted.shape, generator=rng, dtype=torch.float64).to(wanted.device)
+    place = begin + (draw * offered).long()
+    place = torch.where(place >= skip_from, place + skip, place)
+    valid = offered > 0
+    return order[torch.where(valid, place, 0)], valid
+
+
+def squared_distance(a: Tensor, b: Tensor) -> Tensor:
+    """||a - b||^2 along the last axis; for unit vectors this is 2 - 2 cos(a, b)."""
+    return (a - b).square().sum(-1)
+
+
+def unit(x: Tensor) -> Tensor:
+    """Each row scaled to length one."""
+    return F.normalize(x, dim=-1)
+
+
+def mean_cosine(vectors: Tensor) -> Tensor:
+    """Mean cosine over all pairs of different rows: 1 when all views point one way (collapse)."""
+    count = len(vectors)
+    total = unit(vectors).sum(0).square().sum()
+    return (total - count) / (count * (count - 1))
+
+
+def entropy(probabilities: Tensor) -> Tensor:
+    """Entropy in nats along the last axis; 0 log 0 is 0."""
+    return -torch.special.xlogy(probabilities, probabilities).sum(-1)
+
+
+def effective_rank(matrix: Tensor) -> Tensor:
+    """exp of the entropy of the normalised singular values (Roy and Vetterli, 2007)."""
+    singular = torch.linalg.svdvals(matrix)
+    return entropy(singular / singular.sum()).exp()

@@ -1,0 +1,89 @@
+"""Adam with a bound on the gradient's norm and a guard: a non-finite gradient never reaches the weights."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from crosstraj.errors import Refusal
+
+
+class NonFinite(Refusal):
+    """A loss, gradient or reward is NaN or infinite; the weights have not been touched."""
+
+    exit_code = 70  # EX_SOFTWARE
+
+
+class Optimiser:
+    """Steps exactly the parameters it was given, by name; one without a gradient does not move."""
+
+    def __init__(
+        self,
+        parameters: dict[str, nn.Parameter],
+        *,
+        learning_rate: float,
+        epsilon: float,
+        max_norm: float,
+    ) -> None:
+        self.parameters, self.max_norm = parameters, max_norm
+        groups = list(parameters.values())
+        # An empty list is refused by Adam: PPO's objective has nothing to step.
+        self.adam = torch.optim.Adam(groups, learning_rate, eps=epsilon) if groups else None
+
+    def zero(self) -> None:
+        for parameter in self.parameters.values():
+            parameter.grad = None
+
+    def step(self) -> Tensor:
+        """One step; returns the norm of the gradient before it was bounded."""
+        norm = nn.utils.clip_grad_norm_(self.parameters.values(), self.max_norm)
+        # On an accelerator this look would wait for the device: there it is left to `Averages`.
+        if norm.device.type == "cpu" and not norm.isfinite():
+            raise NonFinite(self._culprit())
+        if self.adam is not None:
+            self.adam.step()
+        return norm
+
+    def _culprit(self) -> str:
+        bad = [
+            name
+            for name, parameter in self.parameters.items()
+            if parameter.grad is not None and not parameter.grad.isfinite().all()
+        ]
+        return f"the gradient of {', '.join(bad[:3]) or 'the loss'} is not finite"
+
+    def state_dict(self) -> dict[str, Any]:
+        """Adam's moments by the name of their parameter; empty before the first step."""
+        moments = self.adam.state if self.adam is not None else {}
+        return {name: dict(moments.get(p, {})) for name, p in self.parameters.items()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        for name, parameter in self.parameters.items():
+            if self.adam is not None and state.get(name):
+                # Moments take the layout of their parameter, which a checkpoint does not keep.
+                self.adam.state[parameter] = {
+                    key: torch.zeros_like(parameter).copy_(moment)
+                    if moment.ndim
+                    else moment.clone()
+                    for key, moment in state[name].items()
+                }
+
+
+class Averages:
+    """Means of named tensors over the minibatches of an update; `numbers` is the only read-out."""
+
+    def __init__(self) -> None:
+        self.sums: dict[str, tuple[Tensor, int]] = {}
+
+    def add(self, **values: Tensor) -> None:
+        for name, value in values.items():
+            total, count = self.sums.get(name, (torch.zeros_like(value), 0))
+            self.sums[name] = (total + value.detach(), count + 1)
+
+    def numbers(self) -> dict[str, float]:
+        """The means as floats; a non-finite one is an error, raised before anything is saved."""
+        means = {name: float(total) / count for name, (total, count) in self.sums.items()}
+        for name, mean in means.items():
+            if not torch.isfinite(torch.tensor(mean)):
+                raise NonFinite(f"{name} is {mean}")
+        return means

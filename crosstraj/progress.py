@@ -1,0 +1,117 @@
+"""What a person sees of a long run: a live table on a terminal, plain lines otherwise."""
+
+import sys
+import time
+from types import TracebackType
+from typing import Protocol, Self
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, Progress, TextColumn
+from rich.table import Table
+
+COLUMNS = {  # what is shown, in order, and from which figure of a row
+    "train": "train_return",
+    "seen": "seen_return",
+    "unseen": "unseen_return",
+    "entropy": "entropy",
+    "KL": "kl",
+    "L_clust": "cluster",
+    "cosine": "view_cosine",
+    "codes": "code_entropy",
+    "rank": "feature_rank",
+}
+
+
+class Display(Protocol):
+    def show(self, frames: int, row: dict[str, float]) -> None: ...
+
+    def say(self, sentence: str) -> None: ...
+
+
+def clock(seconds: float) -> str:
+    """Seconds as h:mm:ss."""
+    whole = int(seconds)
+    return f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"
+
+
+class Rate:
+    """Frames per second since this process began, and the time that is left."""
+
+    def __init__(self, budget: int) -> None:
+        self.budget, self.began, self.first = budget, time.monotonic(), -1
+
+    def __call__(self, frames: int) -> tuple[float, str]:
+        if self.first < 0:
+            self.first, self.began = frames, time.monotonic()
+        passed = time.monotonic() - self.began
+        rate = (frames - self.first) / passed if passed > 0 else 0.0
+        return rate, clock((self.budget - frames) / rate) if rate else "-:--:--"
+
+
+class Plain:
+    """One line per update, for logs and pipes; lines go to standard output, sentences to error."""
+
+    def __init__(self, budget: int) -> None:
+        self.budget, self.rate = budget, Rate(budget)
+        self.latest: dict[str, float] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def show(self, frames: int, row: dict[str, float]) -> None:
+        self.latest |= row
+        rate, left = self.rate(frames)
+        figures = "  ".join(
+            f"{name} {self.latest[key]:.3g}" for name, key in COLUMNS.items() if key in self.latest
+        )
+        print(f"{frames:>10,}/{self.budget:,}  {rate:5.0f}/s  {left} left  {figures}", flush=True)
+
+    def say(self, sentence: str) -> None:
+        print(sentence, file=sys.stderr, flush=True)
+
+
+class Terminal:
+    """A bar, the rate, the time left and the latest figures, redrawn in place."""
+
+    def __init__(self, budget: int, title: str) -> None:
+        self.rate, self.title, self.latest = Rate(budget), title, dict[str, float]()
+        self.console = Console()
+        self.bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=None),
+            TextColumn("{task.completed:,}/{task.total:,} frames"),
+            console=self.console,
+        )
+        self.task = self.bar.add_task(title, total=budget)
+        self.live = Live(console=self.console, refresh_per_second=2)
+
+    def __enter__(self) -> Self:
+        self.live.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.live.__exit__(kind, error, trace)
+
+    def show(self, frames: int, row: dict[str, float]) -> None:
+        self.latest |= row
+        rate, left = self.rate(frames)
+        self.bar.update(self.task, completed=frames)
+        known = {name: key for name, key in COLUMNS.items() if key in self.latest}
+        table = Table("frames/s", "left", *known)
+        table.add_row(f"{rate:.0f}", left, *(f"{self.latest[key]:.3g}" for key in known.values()))
+        self.live.update(Group(self.bar, table))
+
+    def say(self, sentence: str) -> None:
+        self.live.console.print(sentence, style="yellow")
+
+
+def display_for(budget: int, title: str) -> Plain | Terminal:
+    return Terminal(budget, title) if sys.stdout.isatty() else Plain(budget)

@@ -1,0 +1,37 @@
+"""Named random streams from one seed: each purpose draws from its own, the global generators are never touched."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+STREAMS = ("weights", "acting", "policy", "objective")  # the order is part of every run's identity
+ENVIRONMENTS, EVALUATIONS = 100, 200  # spawn keys far from those of the streams
+
+
+def derived_seed(seed: int, *path: int) -> int:
+    """A seed below 2^31 for one purpose, independent of the seeds of all other paths."""
+    sequence = np.random.SeedSequence(seed, spawn_key=path)
+    return int(sequence.generate_state(1, np.uint32)[0] >> 1)
+
+
+def generator(seed: int, *path: int) -> torch.Generator:
+    """A generator of its own, for one purpose."""
+    sequence = np.random.SeedSequence(seed, spawn_key=path)
+    words = sequence.generate_state(2, np.uint32)
+    return torch.Generator().manual_seed(int(words[0]) << 32 | int(words[1]))
+
+
+class Streams:
+    """One generator per purpose; their states travel in the checkpoint."""
+
+    def __init__(self, seed: int) -> None:
+        self.weights, self.acting, self.policy, self.objective = (
+            generator(seed, index) for index in range(len(STREAMS))
+        )
+
+    def state_dict(self) -> dict[str, Tensor]:
+        return {name: getattr(self, name).get_state() for name in STREAMS}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        for name in STREAMS:
+            getattr(self, name).set_state(state[name])

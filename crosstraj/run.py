@@ -1,0 +1,386 @@
+"""The run directory: one owner, its configuration, its logs, its checkpoints and its summary."""
+
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from crosstraj import checkpoint
+from crosstraj.checkpoint import State
+from crosstraj.errors import BadInput, Owned
+
+FORMAT = 1  # of config.json
+LOGS = ("metrics.jsonl", "timing.jsonl", "episodes.jsonl")
+
+Warn = Callable[[str], None]
+
+
+def run_directory(root: Path, method: str, game: str, seed: int, identity: str) -> Path:
+    """`root/<method>-<game>-s<seed>-<8 hex digits>`: one safe file name, whatever the game's name.
+
+    Two games that become the same name have different identities, hence different directories.
+    """
+    if not re.fullmatch(r"[0-9a-f]{8,}", identity):
+        raise ValueError(f"identity {identity!r} is not a hexadecimal digest; use identity_of")
+    safe = [re.sub(r"[^A-Za-z0-9_.]+", "-", name)[:80].strip(".-") for name in (method, game)]
+    return Path(root) / f"{safe[0] or '_'}-{safe[1] or '_'}-s{int(seed)}-{identity[:8]}"
+
+
+def identity_of(config: Mapping[str, Any], without: Iterable[str]) -> str:
+    """SHA-256 of the config as canonical JSON, without some (dotted) keys such as "frames"."""
+    kept = _as_json(config)
+    for dotted in without:
+        *parents, last = dotted.split(".")
+        inner = kept
+        for name in parents:
+            inner = inner.get(name, {})
+        inner.pop(last, None)
+    text = json.dumps(kept, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def machine_facts(compiled: bool) -> dict[str, Any]:
+    """What has to be equal for a resumed run to give the same bits."""
+    return {
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "cpu": torch.backends.cpu.get_cpu_capability(),
+        "compiled": compiled,
+        "python": ".".join(platform.python_version_tuple()[:2]),
+        "machine": platform.machine(),
+    }
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """The complete rows of a log; a last line without its end is still being written."""
+    text = path.read_bytes() if path.exists() else b""
+    lines = text[: text.rfind(b"\n") + 1].split(b"\n")[:-1]
+    try:
+        return [json.loads(line) for line in lines]
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"{path} has a line that is not JSON: {error}; restore the file") from error
+
+
+class Log:
+    """A file of JSON lines. A row is one write of one line; equal rows are equal bytes."""
+
+    def __init__(self, path: Path, warn: Warn) -> None:
+        self.path, self._warn = path, warn
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        self._pending = b""  # rows that a full disk has not taken yet
+
+    def write(self, row: Mapping[str, Any]) -> None:
+        """Append a row. If the disk refuses it, it is kept and written before the next one."""
+        known = bool(self._pending)
+        self._pending += json.dumps(row, separators=(",", ":"), default=_number).encode() + b"\n"
+        try:
+            self._drain()
+        except OSError as error:
+            if not known:
+                self._warn(f"{self.path} cannot be written: {error.strerror}; its rows wait")
+
+    def _drain(self) -> None:
+        while self._pending:
+            self._pending = self._pending[os.write(self._file, self._pending) :]
+
+    def sync(self) -> int:
+        """Bring every row to the disk; the length of the file."""
+        self._drain()
+        os.fsync(self._file)
+        return os.fstat(self._file).st_size
+
+    def check(self, length: int) -> None:
+        """Refuse a log which is not the one that a checkpoint saw."""
+        size = os.fstat(self._file).st_size
+        if size < length or (length and os.pread(self._file, 1, length - 1) != b"\n"):
+            raise BadInput(
+                f"{self.path} is damaged: it has {size} bytes, and its checkpoint ends a row at "
+                f"byte {length}; restore the file, or start again in another directory"
+            )
+
+    def cut(self, length: int) -> None:
+        os.ftruncate(self._file, length)
+        self._pending = b""
+
+    def close(self) -> None:
+        os.close(self._file)
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, np.generic | Tensor) and value.ndim == 0:
+        return value.item()
+    raise TypeError(f"{value!r} in a row is a {type(value).__name__}; a row holds plain values")
+
+
+def _say(sentence: str) -> None:
+    print(sentence, file=sys.stderr)
+
+
+@dataclass
+class Run:
+    """A process's hold on a run directory. `open` it, `restore`, then write, save and `finish`.
+
+    A finished run is only asked for its summary: `restore` cuts the logs back to the last save.
+    """
+
+    directory: Path
+    config: dict[str, Any]
+    facts: dict[str, Any]
+    allow_inexact: bool
+    warn: Warn
+    metrics: Log
+    timing: Log
+    episodes: Log
+    lock: int
+
+    @classmethod
+    def open(
+        cls,
+        directory: Path,
+        config: Mapping[str, Any],
+        identity: str,
+        facts: Mapping[str, Any],
+        *,
+        allow_inexact: bool = False,
+        warn: Warn = _say,
+    ) -> Self:
+        """Own the directory (made if need be), or say why not: `Owned` or `BadInput`."""
+        directory = Path(directory)
+        full_facts = _as_json({**facts, "identity": identity})
+        lock = -1
+        try:
+            checkpoint.make_directory(directory)
+            lock = _own(directory / "owner.lock")
+            for place in (directory, directory / "checkpoints", directory / "snapshots"):
+                checkpoint.clean(place)
+            _settle_config(directory / "config.json", _as_json(config), identity)
+            metrics, timing, episodes = (Log(directory / name, warn) for name in LOGS)
+            checkpoint.fsync(directory)  # a checkpoint must not outlive the names of its logs
+        except OSError as error:
+            _disown(lock)
+            raise BadInput(
+                f"run directory {directory} cannot be used: {error.strerror}; "
+                "choose one that can be made and written"
+            ) from error
+        except BaseException:
+            _disown(lock)
+            raise
+        return cls(
+            directory,
+            dict(config),
+            full_facts,
+            allow_inexact,
+            warn,
+            metrics,
+            timing,
+            episodes,
+            lock,
+        )
+
+    def save(self, state: State, step: int) -> bool:
+        """Write a checkpoint that knows the lengths of the logs; on a full disk: warn, False."""
+        if "logs" in state:
+            raise ValueError("state['logs'] is kept for the lengths of the logs; rename it")
+
+        def write() -> None:
+            lengths = {log.path.name: log.sync() for log in self._logs}
+            place = self.directory / "checkpoints"
+            checkpoint.write(place, step, {**state, "logs": lengths}, self.facts)
+
+        return self._try(f"checkpoint at step {step}", write)
+
+    def snapshot(self, weights: Mapping[str, Tensor], step: int) -> bool:
+        """Keep these weights for good; the same again is free. On a full disk: warn, False."""
+        place = self.directory / "snapshots"
+        return self._try(
+            f"snapshot at step {step}",
+            lambda: checkpoint.write_weights(place, step, weights, self.facts),
+        )
+
+    def finish(self, summary: Mapping[str, Any]) -> bool:
+        """Write summary.json, with "frames" in it, after the last save; on failure: warn, False."""
+        text = json.dumps({"frames": summary["frames"], **summary}, indent=1, default=_number)
+
+        def write() -> None:
+            for log in self._logs:
+                log.sync()
+            checkpoint.write_whole(self.directory / "summary.json", text.encode())
+
+        return self._try("summary", write)
+
+    def _try(self, what: str, write: Callable[[], object]) -> bool:
+        try:
+            write()
+        except OSError as error:
+            self.warn(
+                f"{what} of {self.directory} could not be written: {error.strerror or error}; "
+                "the run goes on, and what was saved before is kept"
+            )
+            return False
+        return True
+
+    def restore(self) -> State | None:
+        """The state of the newest valid checkpoint; rows written after it are cut from the logs.
+
+        Without one the run begins again, with empty logs.
+        """
+        place = self.directory / "checkpoints"
+        path = checkpoint.newest(place, self.warn)
+        state: State = {}
+        if path:
+            state, facts = checkpoint.read(path)
+            self._check_facts(path, facts)
+        elif place.is_dir() and any(place.iterdir()):
+            self.warn(f"no checkpoint in {place} is valid; the run begins again")
+        lengths = state.pop("logs", {})
+        for log in self._logs:
+            log.check(lengths.get(log.path.name, 0))
+        for log in self._logs:
+            log.cut(lengths.get(log.path.name, 0))
+        return state if path else None
+
+    def _check_facts(self, path: Path, found: dict[str, Any]) -> None:
+        different = _differences(found, self.facts)
+        if found.get("identity") != self.facts["identity"]:
+            raise BadInput(f"{path} is of another configuration ({different}); remove it")
+        if different and not self.allow_inexact:
+            raise BadInput(
+                f"{path} was written elsewhere ({different}), so resuming would not be exact; "
+                "use what wrote it, or pass --allow-inexact"
+            )
+        if different:
+            self.warn(f"{path} was written elsewhere ({different}); resuming is not exact")
+
+    def summary(self) -> dict[str, Any] | None:
+        """What `finish` wrote, also when a larger `frames` has made it stale: see `finished`."""
+        return _read_json(self.directory / "summary.json", "frames")
+
+    @property
+    def finished(self) -> bool:
+        summary = self.summary()
+        return summary is not None and bool(summary["frames"] >= self.config["frames"])
+
+    @property
+    def _logs(self) -> tuple[Log, Log, Log]:
+        return self.metrics, self.timing, self.episodes
+
+    def close(self) -> None:
+        for log in self._logs:
+            log.close()
+        _disown(self.lock)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
+
+# A lock lives as long as any copy of its descriptor: one that a forked child kept would make a
+# dead owner look alive. (A started program gets no copy: Python opens files with O_CLOEXEC.)
+_LOCKS: set[int] = set()
+
+
+def _own(path: Path) -> int:
+    """Lock a run directory for this process; the lock goes with the process, however it ends."""
+    lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        owner = re.match(rb"[0-9]*", os.pread(lock, 20, 0))
+        number = owner[0].decode() if owner else ""
+        os.close(lock)
+        raise Owned(f"process {number} is writing {path.parent}; wait for it, or stop it") from None
+    _LOCKS.add(lock)
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+    return lock
+
+
+def _disown(lock: int) -> None:
+    if lock in _LOCKS:
+        _LOCKS.remove(lock)
+        os.close(lock)
+
+
+def _disown_all() -> None:
+    for lock in tuple(_LOCKS):
+        _disown(lock)
+
+
+os.register_at_fork(after_in_child=_disown_all)
+
+
+def _settle_config(path: Path, config: dict[str, Any], identity: str) -> None:
+    """Write config.json once; refuse another configuration; take over a larger `frames`."""
+    found = _read_json(path, "config", "frames")
+    if found is not None:
+        if found.get("format") != FORMAT:
+            raise BadInput(
+                f"{path} has format {found.get('format')!r}, and this version reads {FORMAT}; "
+                "use the version of crosstraj that wrote it, or another directory"
+            )
+        if found.get("identity") != identity:
+            different = _differences(found["config"], config)
+            raise BadInput(
+                f"{path.parent} holds another configuration ({different}); "
+                "use its values, or another directory"
+            )
+        if found["config"]["frames"] >= config["frames"]:
+            return
+    text = json.dumps({"format": FORMAT, "identity": identity, "config": config}, indent=1)
+    checkpoint.write_whole(path, text.encode())
+
+
+def _differences(there: dict[str, Any], here: dict[str, Any]) -> str:
+    """The dotted keys whose values differ, with both values, in words."""
+    old, new = _dotted(there), _dotted(here)
+    pairs = {key: (old.get(key, "absent"), new.get(key, "absent")) for key in {**old, **new}}
+    different = [key for key, (before, now) in pairs.items() if before != now]
+    # `frames` may differ between two commands for the same run; it is blamed only if alone.
+    named = [key for key in different if key != "frames"] or different
+    return "; ".join("{} is {!r} there, {!r} here".format(key, *pairs[key]) for key in named)
+
+
+def _dotted(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in config.items():
+        inner = _dotted(value, f"{prefix}{key}.") if isinstance(value, dict) else {}
+        flat |= inner or {f"{prefix}{key}": value}
+    return flat
+
+
+def _as_json(value: Mapping[str, Any]) -> dict[str, Any]:
+    """As it will be when read back: a tuple is a list."""
+    plain: dict[str, Any] = json.loads(json.dumps(value))
+    return plain
+
+
+def _read_json(path: Path, *keys: str) -> dict[str, Any] | None:
+    """A JSON object with an int under these nested keys, or None if there is no file."""
+    try:
+        found: dict[str, Any] = json.loads(path.read_bytes())
+        value: Any = found
+        for key in keys:
+            value = value[key]
+        if type(value) is not int:
+            raise TypeError(f"{'.'.join(keys)} is {value!r}")
+    except FileNotFoundError:
+        return None
+    except (ValueError, RecursionError, LookupError, TypeError) as error:
+        raise BadInput(
+            f"{path} is damaged ({type(error).__name__}: {error}); restore it, or remove it and "
+            "run the same command again"
+        ) from error
+    return found

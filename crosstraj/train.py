@@ -1,0 +1,97 @@
+"""START HERE: the whole training loop, top to bottom.
+
+    play S steps in N environments -> scale the rewards -> advantages
+    -> learn (the objective, then the policy: the paper's order) -> record; evaluate, save; again
+
+A run is a function of its configuration alone: killed anywhere, the same command goes on from the
+last checkpoint and ends with the same bytes.
+"""
+
+import time
+from typing import Any
+
+import torch
+
+from crosstraj import health
+from crosstraj.config import NOT_IDENTITY, Config
+from crosstraj.envs import savable
+from crosstraj.errors import Refusal
+from crosstraj.policy import ppo
+from crosstraj.progress import Display
+from crosstraj.run import Run, identity_of, machine_facts, run_directory
+from crosstraj.signals import Interrupted, Stop
+from crosstraj.training import Training
+
+
+class Unsaved(Refusal):
+    """Trained to the end, but the last checkpoint or the summary could not be written."""
+
+    exit_code = 74  # EX_IOERR
+
+
+def open_run(config: Config, display: Display, *, allow_inexact: bool = False) -> Run:
+    """The run directory that belongs to this configuration, owned by this process."""
+    torch.set_num_threads(config.threads)
+    values = config.to_dict()
+    identity = identity_of(values, NOT_IDENTITY)
+    directory = run_directory(config.saving.runs, config.method, config.env, config.seed, identity)
+    facts = machine_facts(compiled=False) | {"piece": config.machine.piece}
+    return Run.open(
+        directory, values, identity, facts, allow_inexact=allow_inexact, warn=display.say
+    )
+
+
+def resume(training: Training, run: Run, display: Display) -> None:
+    """Go on from the newest valid checkpoint, if there is one."""
+    if (state := run.restore()) is None:
+        return
+    training.load_state_dict(state)
+    display.say(f"resuming {run.directory} at {training.frames:,} frames")
+    if not savable(training.envs):
+        display.say(f"{training.config.env} cannot save its state: resuming with new episodes")
+
+
+def train(config: Config, run: Run, display: Display, stop: Stop) -> dict[str, Any]:
+    """Train until the budget is spent; returns the summary that the run directory then holds."""
+    training = Training(config)
+    learner, collector = training.learner, training.collector
+    resume(training, run, display)
+    saved = time.monotonic()
+    latest: dict[str, Any] = {}
+    try:
+        while True:
+            if training.examiner.due(training.frames, training.examined):
+                latest |= training.examine(run, stop)
+                display.show(training.frames, latest)
+            if training.frames >= config.frames:
+                break
+            began = time.monotonic()
+
+            rollout = collector.collect(learner.agent)
+            reward = training.normaliser(learner.objective.reward(rollout), rollout.done)
+            steps = ppo.experience(rollout, reward, config.policy)
+            metrics = learner.update(rollout, steps)
+            training.frames += config.rollout_frames
+            training.updates += 1
+
+            metrics = {"train_return": collector.mean_return, **metrics}
+            latest |= metrics
+            run.metrics.write({"row": "update", "frames": training.frames, **metrics})
+            run.timing.write({"frames": training.frames, "seconds": time.monotonic() - began})
+            display.show(training.frames, latest)
+            for sentence in health.complaints(metrics, config):
+                display.say(sentence)
+            if training.at_snapshot():
+                run.snapshot(learner.flat_weights(), training.frames)
+            if stop.signal is not None:
+                raise Interrupted(stop.signal)
+            if time.monotonic() - saved >= config.saving.checkpoint_seconds:
+                run.save(training.state_dict(), training.frames)
+                saved = time.monotonic()
+    except Interrupted:
+        run.save(training.state_dict(), training.frames)
+        raise
+    summary = {"frames": training.frames, "updates": training.updates, **latest}
+    if not (run.save(training.state_dict(), training.frames) and run.finish(summary)):
+        raise Unsaved(f"{run.directory}: the last state could not be saved; see above")
+    return summary

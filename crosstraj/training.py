@@ -1,0 +1,90 @@
+"""The parts of a run and its whole state: what `train` plays with, and what a checkpoint holds."""
+
+from typing import Any
+
+from crosstraj.checkpoint import State
+from crosstraj.config import Config
+from crosstraj.envs import make_envs
+from crosstraj.evaluate import Examiner, summarise
+from crosstraj.learner import Learner
+from crosstraj.networks import FEATURES
+from crosstraj.randomness import ENVIRONMENTS, Streams, derived_seed
+from crosstraj.rollout import Collector, RewardNormaliser
+from crosstraj.run import Run
+from crosstraj.signals import Interrupted, Stop
+
+
+class Training:
+    """Everything that a run consists of. `state_dict` is the whole truth: nothing else survives."""
+
+    def __init__(self, config: Config) -> None:
+        self.config, self.streams = config, Streams(config.seed)
+        self.envs = make_envs(
+            config.env,
+            config.envs,
+            levels="train",
+            procgen=config.procgen,
+            seed=derived_seed(config.seed, ENVIRONMENTS),
+            frame_stack=config.frame_stack,
+            copy=False,
+        )
+        self.learner = Learner(config, self.envs, self.streams)
+        self.collector = Collector(
+            self.envs,
+            config.rollout_steps,
+            FEATURES,
+            self.learner.objective,
+            config.seed,
+            self.streams.acting,
+            self.learner.device,
+        )
+        self.normaliser = RewardNormaliser(config.envs)
+        self.examiner = Examiner(config)
+        self.frames, self.updates, self.examined = 0, 0, 0
+
+    def examine(self, run: Run, stop: Stop) -> dict[str, float]:
+        """Seen and unseen levels; nothing is written, and nothing has changed, if a signal comes."""
+
+        def interrupted() -> None:
+            if stop.signal is not None:
+                raise Interrupted(stop.signal)
+
+        learner = self.learner
+        episodes = self.examiner.examine(learner.agent, learner.objective, self.frames, interrupted)
+        for split, records in episodes.items():
+            for record in records:
+                run.episodes.write({"frames": self.frames, "split": split, **record._asdict()})
+        scores = summarise(episodes)
+        run.metrics.write({"row": "evaluation", "frames": self.frames, **scores})
+        self.examined = self.frames
+        return scores
+
+    def at_snapshot(self) -> bool:
+        """Has this update passed one of the evenly spaced points at which weights are kept?"""
+        config, count = self.config, self.config.saving.snapshots
+        before = self.frames - config.rollout_frames
+        return self.frames * count // config.frames > before * count // config.frames
+
+    def state_dict(self) -> State:
+        return {
+            "weights": self.learner.weights(),
+            "learner": self.learner.state_dict(),
+            "collector": self.collector.state_dict(),
+            "normaliser": self.normaliser.state_dict(),
+            "streams": self.streams.state_dict(),
+            "counters": {
+                "frames": self.frames,
+                "updates": self.updates,
+                "examined": self.examined,
+            },
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.learner.load_weights(state["weights"])
+        self.learner.load_state_dict(state["learner"])
+        self.collector.load_state_dict(state["collector"])
+        self.normaliser.load_state_dict(state["normaliser"])
+        self.streams.load_state_dict(state["streams"])
+        counters = state["counters"]
+        self.frames, self.updates = counters["frames"], counters["updates"]
+        self.examined = counters["examined"]

@@ -1,0 +1,151 @@
+"""Which frames a minibatch holds, and which of them make each view; never across an episode's end.
+
+A *fragment* is the part of one episode that lies in one row of the rollout. Each frame of a rollout
+is dealt to at most one minibatch, its *share*, so that each is encoded once per epoch whatever T is.
+"""
+
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+Sampling = Literal["uniform", "consecutive"]
+
+
+class Views(NamedTuple):
+    frame: Tensor  # [F] flat index t * N + n of each frame of this minibatch in the rollout
+    keypoints: Tensor  # [B, T] positions in `frame`, ascending in time
+    fragment: Tensor  # [B] the fragment each view comes from
+    partner: Tensor  # [B] the view whose code this one predicts: itself, unless codes are swapped
+
+
+def fragments(done: Tensor) -> Tensor:
+    """[S, N] bool -> the number of the fragment of each step, counted over rows and episodes."""
+    began = torch.zeros_like(done)
+    began[0] = True
+    began[1:] = done[:-1]
+    return (began.T.flatten().long().cumsum(0) - 1).unflatten(0, began.T.shape).T.contiguous()
+
+
+def deal_steps(fragment: Tensor, count: int, least: int, rng: torch.Generator) -> Tensor:
+    """The minibatch of each step [S, N], or -1: fragments are cut at random, never lost.
+
+    A fragment of l >= `least` steps is cut into min(count, l // least) random subsets of nearly equal
+    size, dealt to different minibatches; each subset has at least `least` steps.
+    """
+    flat = fragment.flatten()
+    length = torch.bincount(flat)
+    parts = (length // least).clamp(max=count)
+    # Fragments are dealt one after another in random order, round the minibatches like cards.
+    order = torch.randperm(len(length), generator=rng)
+    first = torch.empty_like(parts)
+    first[order] = parts[order].cumsum(0) - parts[order]
+    rank = _rank_inside(flat, torch.rand(len(flat), generator=rng))
+    part = rank % parts[flat].clamp(min=1)
+    share = (first[flat] + part) % count
+    return torch.where(parts[flat] > 0, share, -1).view_as(fragment)
+
+
+def deal_blocks(steps: int, envs: int, count: int, rng: torch.Generator) -> tuple[Tensor, Tensor]:
+    """The minibatch of each step and its run, both [S, N]: rows cut into runs of S / count steps.
+
+    Each row is cut at a random offset and dealt whole runs; the partial runs at both ends of a row go
+    to the same minibatch, so that every minibatch has the same number of steps.
+    """
+    length = -(-steps // count)
+    offset = torch.randint(length, (envs,), generator=rng)
+    shift = torch.randint(count, (envs,), generator=rng)
+    run = (torch.arange(steps)[:, None] + offset) // length
+    return (run + shift) % count, run
+
+
+def uniform_views(
+    done: Tensor, count: int, keypoints: int, *, swap: bool, cross: bool, rng: torch.Generator
+) -> Iterator[Views]:
+    """Minibatches of views whose keypoints are uniform, distinct and ascending in one fragment.
+
+    Every frame of a share is the anchor of one view, whose other keypoints are drawn from the rest of
+    the share; equal views are kept once. With `swap` views come in pairs of disjoint keypoints, half
+    as many pairs as frames, each the other's partner. `cross` lets keypoints range over whole rows,
+    episode ends or not: the paper's pseudocode taken at its word.
+    """
+    fragment = fragments(torch.zeros_like(done) if cross else done)
+    sets = 2 if swap else 1
+    share = deal_steps(fragment, count, sets * keypoints, rng)
+    for minibatch in range(count):
+        frame = (share.flatten() == minibatch).nonzero().squeeze(1)
+        if not len(frame):
+            continue
+        owner = fragment.flatten()[frame]
+        owner, by_owner = owner.sort(stable=True)  # a fragment's frames side by side, in time order
+        frame = frame[by_owner]
+        chosen = _draw_sets(owner, sets * keypoints, sets, rng)
+        # The draw is in random order: its first T and its last T are a random split into two sets.
+        ordered = [part.sort(1).values for part in chosen.split(keypoints, dim=1)]
+        distinct = torch.cat(ordered, dim=1).unique(dim=0)
+        points = torch.cat(distinct.split(keypoints, dim=1))
+        yield Views(frame, points, owner[points[:, 0]], _partners(len(distinct), sets))
+
+
+def consecutive_views(
+    done: Tensor, count: int, keypoints: int, *, swap: bool, rng: torch.Generator
+) -> Iterator[Views]:
+    """Minibatches of all windows of T consecutive steps inside one run and one fragment.
+
+    With `swap` a window's partner is the next one that shares no step with it, and the other way round.
+    """
+    steps, envs = done.shape
+    fragment = fragments(done)
+    share, run = deal_blocks(steps, envs, count, rng)
+    span = keypoints * (2 if swap else 1)
+    piece = fragment * (int(run.max()) + 1) + run  # changes at a run's end and at an episode's end
+    for minibatch in range(count):
+        column, row = (share == minibatch).T.nonzero(as_tuple=True)  # row by row, in time order
+        frame = row * envs + column
+        owner = piece.flatten()[frame]
+        start = torch.arange(len(frame) - span + 1) if len(frame) >= span else torch.empty(0).long()
+        start = start[owner[start] == owner[start + span - 1]]
+        if not len(start):
+            continue
+        window = start[:, None] + torch.arange(span)
+        points = torch.cat(window.split(keypoints, dim=1))
+        source = fragment.flatten()[frame[start]].repeat(span // keypoints)
+        yield Views(frame, points, source, _partners(len(start), span // keypoints))
+
+
+def _rank_inside(group: Tensor, key: Tensor) -> Tensor:
+    """The rank of each element's key among the elements of its group."""
+    order = key.argsort(stable=True)
+    order = order[group[order].argsort(stable=True)]
+    size = torch.bincount(group)
+    begin = size.cumsum(0) - size
+    rank = torch.empty_like(group)
+    rank[order] = torch.arange(len(group)) - begin[group[order]]
+    return rank
+
+
+def _draw_sets(owner: Tensor, size: int, sets: int, rng: torch.Generator) -> Tensor:
+    """Random sets [A, size] of distinct positions, each inside one owner's run of positions.
+
+    One set per anchor, which comes first; every position is an anchor, or a random one in `sets`.
+    """
+    counts = torch.bincount(owner)
+    begin = (counts.cumsum(0) - counts)[owner]
+    rank = _rank_inside(owner, torch.rand(len(owner), generator=rng))
+    anchors = (rank < -(-counts[owner] // sets)).nonzero().squeeze(1)
+    begin, total = begin[anchors], counts[owner[anchors]]
+    taken = (anchors - begin)[:, None]
+    for already in range(1, size):
+        # The k-th free place: a number below total - already, stepped past the taken ones in order.
+        draw = torch.rand(len(anchors), generator=rng, dtype=torch.float64)
+        place = (draw * (total - already)).long()
+        for used in taken.sort(1).values.unbind(1):
+            place = place + (place >= used).long()
+        taken = torch.cat([taken, place[:, None]], dim=1)
+    return taken + begin[:, None]
+
+
+def _partners(count: int, sets: int) -> Tensor:
+    """Views in `sets` blocks of `count`: partner of i in block 0 is i in block 1, and vice versa."""
+    return torch.arange(count * sets).roll(count) if sets == 2 else torch.arange(count)
