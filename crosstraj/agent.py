@@ -1,4 +1,4 @@
-"""The agent: an encoder with a linear policy and a linear value head; how to act, nothing about learning."""
+"""The agent: an encoder with linear policy and value heads; how to act, nothing about learning."""
 
 import torch
 from torch import Tensor, nn

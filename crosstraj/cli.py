@@ -1,4 +1,4 @@
-"""The command line: finds the command and prints refusals: one sentence and an exit code, no traceback.
+"""The command line: finds the command; a refusal is one sentence and an exit code, no traceback.
 
 Nothing heavy is imported here, so that `--help` and `methods` answer at once.
 """

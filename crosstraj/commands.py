@@ -1,7 +1,7 @@
-"""The commands behind the command line: each parses its own arguments, calls the library and prints."""
+"""The commands: each parses its own arguments, calls the library and prints."""
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,7 +31,7 @@ def train(arguments: list[str]) -> None:
     given = tyro.cli(
         TrainArguments,
         prog="crosstraj train",
-        description=f"Train `{method}` with the values of preset `{name}`; any value can be changed.",
+        description=f"Train `{method}` with preset `{name}`; any value can be changed.",
         default=TrainArguments(preset(method, name)),
         args=arguments,
         config=(tyro.conf.FlagConversionOff,),
@@ -43,14 +43,17 @@ def train(arguments: list[str]) -> None:
     from crosstraj.train import train as train_run
 
     title = f"{config.method} on {config.env}, seed {config.seed}"
-    with Stop() as stop, display_for(config.frames, title) as display:
-        with open_run(config, display, allow_inexact=given.allow_inexact) as run:
-            if run.finished:
-                display.say(f"{run.directory} is done; a larger --frames would extend it")
-                summary = run.summary() or {}
-            else:
-                summary = train_run(config, run, display, stop)
-            directory = run.directory
+    with (
+        Stop() as stop,
+        display_for(config.frames, title) as display,
+        open_run(config, display, allow_inexact=given.allow_inexact) as run,
+    ):
+        directory = run.directory
+        if run.finished:
+            display.say(f"{directory} is done; a larger --frames would extend it")
+            summary = run.summary() or {}
+        else:
+            summary = train_run(config, run, display, stop)
     _print_results(config, summary)
     _draw(directory)
     print("files:")
@@ -69,7 +72,7 @@ class EvaluateArguments:
     greedy: bool = False
     """Take the most probable action instead of a sampled one."""
     seed: int = 0
-    """Which levels are played and how actions are drawn; training's own evaluations use the run's."""
+    """Which levels are played and how actions are drawn (a run itself uses its own seed)."""
     step: int | None = None
     """A snapshot by its frame count instead of the newest checkpoint."""
 
@@ -83,13 +86,11 @@ def evaluate(arguments: list[str]) -> None:
         args=arguments,
         config=(tyro.conf.FlagConversionOff,),
     )
-    from dataclasses import replace
-
     from crosstraj.learner import Learner
     from crosstraj.randomness import Streams
-    from crosstraj.run import read_config, read_weights
+    from crosstraj.trained import read_config, read_weights
 
-    stored = Config.from_dict(read_config(given.run))
+    stored = read_config(given.run)
     evaluation = replace(
         stored.evaluation, episodes=given.episodes, envs=given.envs, greedy=given.greedy
     )

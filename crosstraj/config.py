@@ -1,4 +1,4 @@
-"""Every value of a run: frozen dataclasses, checked at construction, with presets that say their source."""
+"""Every value of a run: frozen dataclasses, checked at construction; presets say their source."""
 
 import dataclasses
 import os
@@ -56,8 +56,9 @@ class EvaluationConfig:
             raise BadInput("evaluation.every, .episodes and .envs must be at least 1")
         if self.episodes % self.envs:
             raise BadInput(
-                f"evaluation.episodes={self.episodes} is not a multiple of evaluation.envs={self.envs}: "
-                "each environment plays the same number, so that short episodes are not over-counted"
+                f"evaluation.episodes={self.episodes} is not a multiple of "
+                f"evaluation.envs={self.envs}: each environment plays the same number, so that "
+                "short episodes are not over-counted"
             )
 
 
@@ -72,7 +73,7 @@ class MachineConfig:
     piece: int = 128
     """Frames encoded at a time, so that activations stay in the cache."""
     low_memory: bool = False
-    """Encode twice instead of keeping activations: a fifth more work, memory independent of the minibatch."""
+    """Encode twice instead of keeping activations: more work, less memory (docs/performance.md)."""
 
     def __post_init__(self) -> None:
         if self.piece < 1:
@@ -139,8 +140,8 @@ class Config:
             raise BadInput(f"seed={self.seed}: must not be negative")
         if self.rollout_frames < self.policy.minibatches:
             raise BadInput(
-                f"policy.minibatches={self.policy.minibatches} is more than the {self.rollout_frames} "
-                "frames of a rollout; lower it, or raise envs or rollout_steps"
+                f"policy.minibatches={self.policy.minibatches} is more than the "
+                f"{self.rollout_frames} frames of a rollout; lower it, or raise rollout_steps"
             )
         if isinstance(self.objective, CTRLConfig):
             self._check_views(self.objective)
@@ -152,8 +153,9 @@ class Config:
             room = -(-room // self.representation.minibatches)
         if needed > room:
             raise BadInput(
-                f"objective.keypoints={ctrl.keypoints} needs {needed} steps of one trajectory but a "
-                f"minibatch has at most {room}; lower it or raise rollout_steps={self.rollout_steps}"
+                f"objective.keypoints={ctrl.keypoints} needs {needed} steps of one trajectory, of "
+                f"which a minibatch has at most {room}; lower it, or raise "
+                f"rollout_steps={self.rollout_steps}"
             )
 
     @property

@@ -1,4 +1,4 @@
-"""The ways a command may refuse, each with its exit code; the command line prints the sentence, never a traceback."""
+"""The ways a command may refuse: a sentence for a person, and an exit code."""
 
 import difflib
 from collections.abc import Iterable

@@ -1,7 +1,7 @@
 """The frozen policy on levels it has or has not trained on: raw returns, one record per episode.
 
-Every environment plays the same number of episodes. Taking the first episodes to finish instead would
-favour short ones, and in most games a short episode is a bad one.
+Every environment plays the same number of episodes. Taking the first episodes to finish instead
+would favour short ones, and in most games a short episode is a bad one.
 """
 
 import hashlib
@@ -30,8 +30,8 @@ class Episode(NamedTuple):
     outcome: Literal["solved", "ended", "timeout"]
 
 
-# R_min and R_max of easy mode (Cobbe et al., 2020); jumper and leaper have the paper's minimum of 3,
-# where the train-procgen repository prints those of hard mode.
+# R_min and R_max of easy mode (Cobbe et al., 2020); jumper and leaper have the paper's minimum of
+# 3, where the train-procgen repository prints those of hard mode.
 EASY_RANGE = {
     "bigfish": (1.0, 40.0),
     "bossfight": (0.5, 13.0),
@@ -59,7 +59,7 @@ def normalised(game: str, score: float) -> float:
 
 
 class Pool:
-    """Environments of one split, made once (re-creating Procgen leaks) and rewound before each use."""
+    """Environments of one split: made once (re-creating Procgen leaks), rewound before each use."""
 
     def __init__(self, envs: gym.vector.VectorEnv[Any, Any, Any], seed: int) -> None:
         self.envs, self.seed = envs, seed
@@ -95,7 +95,7 @@ def evaluate(
     device: str = "cpu",
     interrupted: Callable[[], None] = lambda: None,
 ) -> list[Episode]:
-    """Each environment's first `episodes / envs` episodes; `interrupted` may raise between steps."""
+    """Each environment's first episodes, equally many; `interrupted` may raise between steps."""
     envs = pool.envs.num_envs
     quota = episodes // envs
     obs, level = pool.rewind()

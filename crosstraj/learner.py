@@ -1,13 +1,14 @@
 """The learner: agent, objective and their optimisers, and where gradients go.
 
-`encoder_grad` says who trains the encoder: nobody, the policy (rl), the objective (ssl), or both, with
-two Adam states. It is decided here, once: what an optimiser does not own it cannot move.
+`encoder_grad` says who trains the encoder: nobody, the policy (rl), the objective (ssl), or both,
+with two Adam states. It is decided here, once: what an optimiser does not own it cannot move.
 """
 
 from collections.abc import Callable, Iterator
 from typing import Any, assert_never
 
 import torch
+from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import VectorEnv
 from torch import Tensor
 
@@ -27,7 +28,7 @@ Metrics = dict[str, float]
 class Learner:
     def __init__(self, config: Config, envs: VectorEnv[Any, Any, Any], streams: Streams) -> None:
         self.config, self.streams = config, streams
-        image, actions = envs.single_observation_space.shape, int(envs.single_action_space.n)
+        image, actions = image_and_actions(envs)
         self.device = torch.device(config.machine.device)
         self.objective = make_objective(config.objective, actions, streams.weights).to(self.device)
         self.agent = Agent(
@@ -100,7 +101,7 @@ class Learner:
         return averages.numbers()
 
     def update_jointly(self, rollout: Rollout, steps: ppo.Experience) -> Metrics:
-        """One step on the summed loss per minibatch; the objective has as many epochs as the policy."""
+        """One step on the summed loss per minibatch; the policy says how many epochs."""
         averages = Averages()
         features_of, piece = self.feature_reader(rollout, averages, moved=False)
         batches = self.objective_batches(rollout, self.config.policy.epochs)
@@ -176,6 +177,15 @@ class Learner:
     def load_weights(self, weights: dict[str, dict[str, Tensor]]) -> None:
         self.agent.load_state_dict(weights["agent"])
         self.objective.load_state_dict(weights.get("objective", {}))
+
+
+def image_and_actions(envs: VectorEnv[Any, Any, Any]) -> tuple[tuple[int, int, int], int]:
+    """Height, width and channels of a frame, and the number of actions."""
+    frame, action = envs.single_observation_space, envs.single_action_space
+    assert isinstance(frame, Box)  # make_envs has seen to it
+    assert isinstance(action, Discrete)
+    height, width, channels = frame.shape
+    return (height, width, channels), int(action.n)
 
 
 def feature_health(features: Tensor, sample: int = 1024) -> dict[str, Tensor]:

@@ -1,4 +1,4 @@
-"""What there is, in one table that imports nothing heavy: `--help` and `crosstraj methods` read it."""
+"""What there is, in tables that import nothing heavy: `crosstraj methods` prints them."""
 
 from typing import NamedTuple
 

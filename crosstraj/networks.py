@@ -1,4 +1,4 @@
-"""The networks: IMPALA (Espeholt et al., 2018) and its cheaper sibling, FiLM, projection heads; and `Encode`.
+"""The networks: IMPALA (Espeholt et al., 2018), its cheaper sibling, FiLM, projection heads.
 
 `Encode` is the one place where frames pass the encoder: piece by piece, so that activations stay in
 the cache, and live or gradient-free as the trainer decides.
@@ -83,7 +83,7 @@ class Impala(nn.Module):
             if feature_norm == "layer"
             else nn.Identity()
         )
-        self.to(memory_format=torch.channels_last)
+        self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # missing in torch's types
 
     def map(self, frames: Tensor) -> Tensor:
         """[B, H, W, C] uint8 -> [B, 32, h, w]; a permuted NHWC tensor is channels-last: no copy."""
@@ -124,7 +124,7 @@ class Encode:
 
 
 class FiLM(nn.Module):
-    """(1 + scale(a)) * h + shift(a): features conditioned on the action taken (Perez et al., 2018)."""
+    """(1 + scale(a)) * h + shift(a): features conditioned on the action (Perez et al., 2018)."""
 
     def __init__(self, actions: int, features: int, rng: torch.Generator) -> None:
         super().__init__()

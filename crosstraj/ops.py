@@ -1,4 +1,4 @@
-"""Pure maths shared by the methods: clustering, neighbours, and the figures that show a representation's health."""
+"""Pure maths shared by the methods: clustering, neighbours, a representation's health."""
 
 import math
 from typing import Literal
@@ -48,7 +48,7 @@ def draw_members(
     cluster, fragment: [B], of every view. wanted: [N, K] clusters asked for. own: [N], the asker's
     fragment, or None to allow members of it. Returns members [N, K] and a mask that is false where
     the wanted cluster has nobody to offer. No loop: views sorted by (cluster, fragment) put a
-    cluster into one run, and the asker's fragment into one run inside it, which the draw jumps over.
+    cluster into one run, and the asker's fragment into one run inside it; the draw jumps over it.
     """
     fragments = int(fragment.max()) + 1 if len(fragment) else 1
     key, order = (cluster * fragments + fragment).sort(stable=True)

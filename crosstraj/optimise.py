@@ -1,4 +1,4 @@
-"""Adam with a bound on the gradient's norm and a guard: a non-finite gradient never reaches the weights."""
+"""Adam with a bounded gradient and a guard: what is not finite never reaches the weights."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Named random streams from one seed: each purpose draws from its own, the global generators are never touched."""
+"""Named random streams from one seed; the global generators are never touched."""
 
 import numpy as np
 import torch

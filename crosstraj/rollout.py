@@ -45,8 +45,8 @@ def gae(
 ) -> Tensor:
     """Generalised advantage estimates [S, N] (Schulman et al., 2016).
 
-    Nothing flows over an episode's end; an episode that ran out of time is worth what its last frame
-    was (`final_value`), one that ended is worth nothing more.
+    Nothing flows over an episode's end; an episode that ran out of time is worth what its last
+    frame was (`final_value`), one that ended is worth nothing more.
     """
     advantage = torch.zeros_like(reward)
     carried = torch.zeros_like(reward[0])
@@ -59,7 +59,7 @@ def gae(
 
 
 class RewardNormaliser:
-    """Scales rewards by the spread of a running discounted return, in the order of OpenAI's VecNormalize.
+    """Scales rewards by the spread of a running discounted return, as OpenAI's VecNormalize.
 
     Per step: returns grow, their variance is updated, the reward is scaled by it and clipped, and
     only then are the returns of ended episodes forgotten. The mean is not subtracted.
@@ -207,7 +207,7 @@ class Collector:
         truncated: NDArray[np.bool_],
         info: dict[str, Any],
     ) -> Tensor:
-        """Where time ran out the return goes on: V of the true last frame. Procgen never says so."""
+        """Where time ran out the return goes on: V of the true last frame. Never in Procgen."""
         value = torch.zeros_like(self.rollout.final_value[t])
         rows = np.flatnonzero(truncated & ~terminated)
         if len(rows):

@@ -43,7 +43,7 @@ class Training:
         self.frames, self.updates, self.examined = 0, 0, 0
 
     def examine(self, run: Run, stop: Stop) -> dict[str, float]:
-        """Seen and unseen levels; nothing is written, and nothing has changed, if a signal comes."""
+        """Seen and unseen levels; if a signal comes, nothing is written and nothing has changed."""
 
         def interrupted() -> None:
             if stop.signal is not None:

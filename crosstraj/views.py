@@ -1,7 +1,7 @@
 """Which frames a minibatch holds, and which of them make each view; never across an episode's end.
 
-A *fragment* is the part of one episode that lies in one row of the rollout. Each frame of a rollout
-is dealt to at most one minibatch, its *share*, so that each is encoded once per epoch whatever T is.
+A *fragment* is the part of one episode that lies in one row of the rollout. Each frame is dealt to
+at most one minibatch, its *share*, so that each is encoded once per epoch whatever T is.
 """
 
 from collections.abc import Iterator
@@ -31,8 +31,8 @@ def fragments(done: Tensor) -> Tensor:
 def deal_steps(fragment: Tensor, count: int, least: int, rng: torch.Generator) -> Tensor:
     """The minibatch of each step [S, N], or -1: fragments are cut at random, never lost.
 
-    A fragment of l >= `least` steps is cut into min(count, l // least) random subsets of nearly equal
-    size, dealt to different minibatches; each subset has at least `least` steps.
+    A fragment of l >= `least` steps is cut into min(count, l // least) random subsets of nearly
+    equal size, dealt to different minibatches; each subset has at least `least` steps.
     """
     flat = fragment.flatten()
     length = torch.bincount(flat)
@@ -50,8 +50,8 @@ def deal_steps(fragment: Tensor, count: int, least: int, rng: torch.Generator) -
 def deal_blocks(steps: int, envs: int, count: int, rng: torch.Generator) -> tuple[Tensor, Tensor]:
     """The minibatch of each step and its run, both [S, N]: rows cut into runs of S / count steps.
 
-    Each row is cut at a random offset and dealt whole runs; the partial runs at both ends of a row go
-    to the same minibatch, so that every minibatch has the same number of steps.
+    Each row is cut at a random offset and dealt in whole runs; the partial runs at both ends of a
+    row go to the same minibatch, so that every minibatch has the same number of steps.
     """
     length = -(-steps // count)
     offset = torch.randint(length, (envs,), generator=rng)
@@ -65,10 +65,10 @@ def uniform_views(
 ) -> Iterator[Views]:
     """Minibatches of views whose keypoints are uniform, distinct and ascending in one fragment.
 
-    Every frame of a share is the anchor of one view, whose other keypoints are drawn from the rest of
-    the share; equal views are kept once. With `swap` views come in pairs of disjoint keypoints, half
-    as many pairs as frames, each the other's partner. `cross` lets keypoints range over whole rows,
-    episode ends or not: the paper's pseudocode taken at its word.
+    Every frame of a share is the anchor of one view, whose other keypoints are drawn from the rest
+    of the share; equal views are kept once. With `swap` views come in pairs of disjoint keypoints,
+    half as many pairs as frames, each the other's partner. `cross` lets keypoints range over whole
+    rows, episode ends or not: the paper's pseudocode taken at its word.
     """
     fragment = fragments(torch.zeros_like(done) if cross else done)
     sets = 2 if swap else 1
@@ -93,7 +93,7 @@ def consecutive_views(
 ) -> Iterator[Views]:
     """Minibatches of all windows of T consecutive steps inside one run and one fragment.
 
-    With `swap` a window's partner is the next one that shares no step with it, and the other way round.
+    With `swap` a window's partner is the one that begins where it ends, and the other way round.
     """
     steps, envs = done.shape
     fragment = fragments(done)
@@ -147,5 +147,5 @@ def _draw_sets(owner: Tensor, size: int, sets: int, rng: torch.Generator) -> Ten
 
 
 def _partners(count: int, sets: int) -> Tensor:
-    """Views in `sets` blocks of `count`: partner of i in block 0 is i in block 1, and vice versa."""
+    """For views in `sets` blocks of `count`: i of one block and i of the other are partners."""
     return torch.arange(count * sets).roll(count) if sets == 2 else torch.arange(count)

@@ -5,6 +5,8 @@ import torch
 from crosstraj.objectives.base import NoObjective, Objective
 from crosstraj.objectives.ctrl import CTRL, CTRLConfig
 
+__all__ = ["CTRL", "CTRLConfig", "NoObjective", "Objective", "ObjectiveConfig", "make_objective"]
+
 ObjectiveConfig = NoObjective | CTRLConfig
 
 

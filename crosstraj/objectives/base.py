@@ -16,7 +16,7 @@ Metrics = dict[str, Tensor]  # named 0-d tensors; numbers only when they are rec
 
 
 class Encoder(Protocol):
-    """Frames [B, H, W, C] uint8 -> features [B, D]; live or gradient-free as the trainer decides."""
+    """Frames [B, H, W, C] uint8 -> features [B, D]; live or gradient-free: the trainer decides."""
 
     def __call__(self, frames: Tensor) -> Tensor: ...
 

@@ -1,8 +1,8 @@
-"""CTRL: cluster the views of trajectories online, predict across neighbouring clusters (Mazoure et al., ICLR 2022).
+"""CTRL: cluster views of trajectories, predict across near clusters (Mazoure et al., ICLR 2022).
 
 Read it next to the paper's Algorithm 1; the letters are the paper's. Where the paper is silent or
-contradicts itself we follow docs/methods.md#ctrl. Two things are ours, and off in `--preset paper`:
-normalisation inside the projection heads, and codes swapped between two keypoint sets of a fragment.
+contradicts itself we follow docs/methods.md. Two things are ours, and off in `--preset paper`:
+normalisation inside the projection heads, and codes swapped between two views of one fragment.
 """
 
 from collections.abc import Iterator
@@ -53,7 +53,7 @@ class CTRLConfig:
     mine_own_fragment: bool = False
     """Let mined views come from the anchor's own fragment."""
     raw_distance: bool = False
-    """Sum raw squared distances over anchors and neighbours, as printed; else unit vectors, means."""
+    """Sum raw squared distances, as printed; else the mean over unit vectors."""
     cluster_weight: float = 1.0
     """Weight of L_clust; 0 is the ablation "no cluster"."""
     predict_weight: float = 1.0
@@ -152,7 +152,7 @@ class CTRL(Objective):
     def mine(
         self, cluster: Tensor, fragment: Tensor, rng: torch.Generator
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Anchors [N], one mined view from each of their K neighbour clusters [N, K], and which exist."""
+        """Anchors [N], a mined view from each of their K neighbour clusters, and which exist."""
         c = self.config
         anchor = torch.arange(len(cluster), device=cluster.device)
         if 0 < c.anchors < len(cluster):

@@ -1,4 +1,4 @@
-"""PPO (Schulman et al., 2017) as practised on Procgen: clipped surrogate, clipped value loss, entropy bonus."""
+"""PPO (Schulman et al., 2017) as practised on Procgen, with the clipped value loss."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from crosstraj.rollout import Rollout, gae
 
 @dataclass(frozen=True)
 class PPOConfig:
-    """Values of train-procgen unless said; the paper gives learning rate, clip, entropy, discount, epochs."""
+    """Values of train-procgen; those the CTRL paper gives too are the same but for the epochs."""
 
     epochs: int = 1
     """Passes over a rollout (paper 1; the Procgen community 3)."""
@@ -78,8 +78,14 @@ def experience(rollout: Rollout, reward: Tensor, config: PPOConfig) -> Experienc
         trace=config.trace,
     )
     value = rollout.value[:-1]
-    fields = (rollout.action, rollout.log_prob, value, advantage, advantage + value)
-    return Experience(*(x.flatten() for x in fields), rollout.context[:-1].flatten(0, 1))
+    return Experience(
+        action=rollout.action.flatten(),
+        log_prob=rollout.log_prob.flatten(),
+        value=value.flatten(),
+        advantage=advantage.flatten(),
+        target=(advantage + value).flatten(),
+        context=rollout.context[:-1].flatten(0, 1),
+    )
 
 
 def minibatches(size: int, count: int, rng: torch.Generator) -> Iterator[Tensor]:
@@ -112,7 +118,7 @@ def backward(
     piece: int,
     config: PPOConfig,
 ) -> Terms:
-    """Adds the gradient of PPO's loss on one minibatch, piece by piece: activations stay in the cache."""
+    """Adds the gradient of PPO's loss on one minibatch, piece by piece to stay in the cache."""
     steps = Experience(*(field.index_select(0, index) for field in all_steps))
     spread = steps.advantage.std(correction=0)
     centred = (steps.advantage - steps.advantage.mean()) / (spread + 1e-8)

@@ -1,0 +1,42 @@
+"""What a run has learnt, read from its directory: configuration and weights."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from crosstraj import checkpoint
+from crosstraj.config import Config
+from crosstraj.errors import BadInput
+
+
+def read_config(run: Path) -> Config:
+    """The configuration that a run was made with."""
+    try:
+        values: dict[str, Any] = json.loads((run / "config.json").read_bytes())["config"]
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise BadInput(f"{run} is not a run directory: config.json: {error}") from error
+    return Config.from_dict(values)
+
+
+def read_weights(run: Path, step: int | None = None) -> tuple[dict[str, dict[str, Tensor]], int]:
+    """Weights by part ("agent", "objective") and name, and their frame count.
+
+    From the newest valid checkpoint, or from the snapshot at `step` frames.
+    """
+    if step is None:
+        path = checkpoint.newest(run / "checkpoints", lambda text: print(text, file=sys.stderr))
+        if path is None:
+            raise BadInput(f"{run} has no valid checkpoint; train it, or give a snapshot's --step")
+    else:
+        path = run / "snapshots" / f"step-{step}"
+        if not path.is_dir():
+            known = sorted(int(p.name[5:]) for p in (run / "snapshots").glob("step-*"))
+            raise BadInput(f"{run} has no snapshot at {step} frames; it has {known}")
+    parts: dict[str, dict[str, Tensor]] = {}
+    for name, tensor in checkpoint.read_weights(path).items():
+        part, _, inner = name.partition("/")
+        parts.setdefault(part, {})[inner] = tensor
+    return parts, int(path.name.removeprefix("step-"))
