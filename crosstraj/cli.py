@@ -31,9 +31,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(__version__)
             case "methods":
                 print(table_of_methods())
-            case "train" | "evaluate" | "curves" | "doctor":
+            case "train" | "evaluate" | "curves":
                 command = importlib.import_module("crosstraj.commands")
                 getattr(command, name)(rest)
+            case "doctor":
+                importlib.import_module("crosstraj.doctor").doctor(rest)
             case _:
                 raise unknown("command", name, COMMANDS)
     except Refusal as refusal:

@@ -1,16 +1,19 @@
 """The commands: each parses its own arguments, calls the library and prints."""
 
+import io
 import sys
+from contextlib import redirect_stderr
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
+import torch
 import tyro
 from rich.console import Console
 from rich.table import Table
 
 from crosstraj.config import Config, check_env_name, preset
-from crosstraj.errors import BadInput
+from crosstraj.errors import BadInput, Refusal
 from crosstraj.evaluate import EASY_RANGE, Examiner, normalised, summarise
 from crosstraj.progress import display_for
 
@@ -28,13 +31,12 @@ def train(arguments: list[str]) -> None:
         _value_of("--method", arguments, "ctrl"),
         _value_of("--preset", arguments, "default"),
     )
-    given = tyro.cli(
+    given = _parse(
         TrainArguments,
-        prog="crosstraj train",
-        description=f"Train `{method}` with preset `{name}`; any value can be changed.",
-        default=TrainArguments(preset(method, name)),
-        args=arguments,
-        config=(tyro.conf.FlagConversionOff,),
+        "train",
+        f"Train `{method}` with preset `{name}`; any value can be changed.",
+        arguments,
+        TrainArguments(preset(method, name)),
     )
     config = given.config
     check_env_name(config.env)
@@ -54,8 +56,8 @@ def train(arguments: list[str]) -> None:
             summary = run.summary() or {}
         else:
             summary = train_run(config, run, display, stop)
+            _draw(directory)
     _print_results(config, summary)
-    _draw(directory)
     print("files:")
     for path in sorted(directory.iterdir()):
         print(f"  {path}")
@@ -79,13 +81,7 @@ class EvaluateArguments:
 
 def evaluate(arguments: list[str]) -> None:
     """Play a trained agent on its training levels and on levels it has never seen."""
-    given = tyro.cli(
-        EvaluateArguments,
-        prog="crosstraj evaluate",
-        description=evaluate.__doc__,
-        args=arguments,
-        config=(tyro.conf.FlagConversionOff,),
-    )
+    given = _parse(EvaluateArguments, "evaluate", evaluate.__doc__, arguments)
     from crosstraj.learner import Learner
     from crosstraj.randomness import Streams
     from crosstraj.trained import read_config, read_weights
@@ -95,9 +91,10 @@ def evaluate(arguments: list[str]) -> None:
         stored.evaluation, episodes=given.episodes, envs=given.envs, greedy=given.greedy
     )
     config = replace(stored, evaluation=evaluation, seed=given.seed)
+    weights, frames = read_weights(given.run, given.step)
+    torch.set_num_threads(config.threads)
     examiner = Examiner(config)
     learner = Learner(config, examiner.pool("seen").envs, Streams(config.seed))
-    weights, frames = read_weights(given.run, given.step)
     learner.load_weights(weights)
     episodes = examiner.examine(learner.agent, learner.objective, frames, lambda: None)
     _print_results(config, {"frames": frames, **summarise(episodes)})
@@ -113,26 +110,42 @@ class CurvesArguments:
 
 def curves(arguments: list[str]) -> None:
     """Draw the learning and health curves of a run."""
-    given = tyro.cli(
-        CurvesArguments, prog="crosstraj curves", description=curves.__doc__, args=arguments
-    )
+    given = _parse(CurvesArguments, "curves", curves.__doc__, arguments)
     from crosstraj.report.curves import draw_curves
 
     print(draw_curves(given.run, given.out or given.run / "curves.png"))
 
 
-def doctor(arguments: list[str]) -> None:
-    """Check this machine: versions, cores, memory, and five seconds of the game engine."""
-    tyro.cli(NoArguments, prog="crosstraj doctor", description=doctor.__doc__, args=arguments)
-    from crosstraj.doctor import examine_machine
-
-    if not examine_machine(Console()):
-        raise BadInput("something is missing: see above")
+Arguments = TypeVar("Arguments")
 
 
-@dataclass(frozen=True)
-class NoArguments:
-    pass
+def _parse(
+    kind: type[Arguments],
+    command: str,
+    description: str | None,
+    arguments: list[str],
+    default: Arguments | None = None,
+) -> Arguments:
+    """Like `tyro.cli`, but a refusal while a value is built stays the sentence that it is."""
+    said = io.StringIO()
+    try:
+        with redirect_stderr(said):
+            return tyro.cli(
+                kind,
+                prog=f"crosstraj {command}",
+                description=description,
+                args=arguments,
+                default=default,
+                config=(tyro.conf.FlagConversionOff,),
+            )
+    except SystemExit as end:
+        cause: BaseException | None = end
+        while cause is not None:  # tyro has wrapped it, and drawn a box around its message
+            if isinstance(cause, Refusal):
+                raise cause from None
+            cause = cause.__context__
+        print(said.getvalue(), end="", file=sys.stderr)
+        raise
 
 
 def _value_of(flag: str, arguments: list[str], default: str) -> str:

@@ -1,38 +1,62 @@
-"""A look at the machine: what is there, what is missing and how to get it."""
+"""A look at the machine: what is there, what is missing and how to get it.
 
+Imports nothing that could itself be missing.
+"""
+
+import argparse
 import os
 import platform
 import time
 from importlib.metadata import PackageNotFoundError, version
 
-import numpy as np
-from rich.console import Console
+from crosstraj.errors import Refusal
 
-from crosstraj.envs import ProcgenConfig, make_envs
+NEEDED = (
+    "torch",
+    "numpy",
+    "gymnasium",
+    "procgen-mirror",
+    "gym3",
+    "safetensors",
+    "tyro",
+    "rich",
+    "matplotlib",
+)
+OPTIONAL = {"ale-py": "crosstraj[atari]", "minigrid": "crosstraj[minigrid]"}
 
-NEEDED = ("torch", "numpy", "gymnasium", "procgen-mirror", "gym3", "safetensors", "tyro", "rich")
-OPTIONAL = {"tensorboard": "crosstraj[tensorboard]", "ale-py": "crosstraj[atari]"}
+
+def doctor(arguments: list[str]) -> None:
+    """Check this machine: versions, cores, memory, and a few seconds of the game engine."""
+    parser = argparse.ArgumentParser(prog="crosstraj doctor", description=doctor.__doc__)
+    parser.add_argument("--seconds", type=float, default=5.0, help="how long to play (5)")
+    if not examine_machine(parser.parse_args(arguments).seconds):
+        raise Refusal("something is missing or broken: see above")
 
 
-def examine_machine(console: Console, seconds: float = 5.0) -> bool:
+def examine_machine(seconds: float) -> bool:
     """Print what was found; false when training could not work."""
     python = platform.python_version()
     fine = python.startswith(("3.11.", "3.12."))
     advice = "" if fine else "  <- the game engine has wheels for 3.11 and 3.12 only"
-    console.print(f"python      {python}{advice}")
-    console.print(f"machine     {platform.machine()}, {len(os.sched_getaffinity(0))} cores")
+    _show("python", f"{python}{advice}")
+    _show("machine", f"{platform.machine()}, {_cores()} cores")
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    console.print(f"memory      {memory:.1f} GiB (a default run needs about 3)")
+    _show("memory", f"{memory:.1f} GiB (a default run needs about 3)")
     for package in NEEDED:
         found = _version(package)
         fine &= found is not None
-        console.print(f"{package:<11} {found or f'missing: pip install {package}'}")
+        _show(package, found or f"missing: pip install {package}")
     for package, extra in OPTIONAL.items():
-        missing = f"not installed (optional: pip install {extra!r})"
-        console.print(f"{package:<11} {_version(package) or missing}")
-    if _version("procgen-mirror"):
-        fine &= _test_engine(console, seconds)
-    return fine
+        _show(package, _version(package) or f"not installed (optional: pip install {extra!r})")
+    return fine and _test_engine(seconds)
+
+
+def _show(name: str, what: str) -> None:
+    print(f"{name:<15} {what}")
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _version(package: str) -> str | None:
@@ -42,20 +66,34 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _test_engine(console: Console, seconds: float) -> bool:
+def _test_engine(seconds: float) -> bool:
     """Play at random: frames must move and episodes must end."""
-    envs = make_envs("coinrun", 32, levels="train", procgen=ProcgenConfig(), seed=0)
+    try:
+        rate, moved, ended = _play(seconds)
+    except Exception as error:  # whatever it is, it is what the person wants to know
+        _show("engine", f"broken: {type(error).__name__}: {error}")
+        return False
+    fine = moved and ended > 0
+    verdict = "fine" if fine else "broken: frames do not change or episodes do not end"
+    _show("engine", f"{verdict}: {rate:,.0f} frames/s on coinrun, {ended} episodes ended")
+    return fine
+
+
+def _play(seconds: float) -> tuple[float, bool, int]:
+    """Frames per second, whether a picture changed, and how many episodes ended."""
+    import numpy as np
+
+    from crosstraj.envs import ProcgenConfig, make_envs
+
+    count, longest = 32, 1000  # in coinrun, time is up after 1000 steps
+    envs = make_envs("coinrun", count, levels="train", procgen=ProcgenConfig(), seed=0)
     rng = np.random.default_rng(0)
     first, _ = envs.reset()
-    first, steps, ended, began = first.copy(), 0, 0, time.monotonic()
-    obs = first
-    while time.monotonic() - began < seconds:
-        obs, _, terminated, _, _ = envs.step(rng.integers(0, 15, 32))
+    obs, steps, ended, began = first, 0, 0, time.monotonic()
+    while time.monotonic() - began < seconds or (not ended and steps < longest):
+        obs, _, terminated, _, _ = envs.step(rng.integers(0, 15, count))
         steps += 1
         ended += int(terminated.sum())
-    rate = 32 * steps / (time.monotonic() - began)
-    alive = bool((obs != first).any()) and ended > 0
+    rate = count * steps / (time.monotonic() - began)
     envs.close()
-    verdict = "fine" if alive else "broken: frames do not change or episodes do not end"
-    console.print(f"engine      {verdict}: {rate:,.0f} frames/s on coinrun, {ended} episodes ended")
-    return alive
+    return rate, bool((obs != first).any()), ended

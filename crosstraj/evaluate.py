@@ -63,17 +63,16 @@ class Pool:
 
     def __init__(self, envs: gym.vector.VectorEnv[Any, Any, Any], seed: int) -> None:
         self.envs, self.seed = envs, seed
-        first, info = envs.reset(seed=seed)
-        self.first, self.levels = first.copy(), level_seeds(info, envs.num_envs)
+        envs.reset(seed=seed)
         self.start = envs.get_state() if savable(envs) else None  # type: ignore[attr-defined]
 
     def rewind(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         """Back to the first frame: all evaluations play the same levels."""
         if self.start is None:
-            self.envs.reset(seed=self.seed)
+            obs, info = self.envs.reset(seed=self.seed)
         else:
-            self.envs.set_state(self.start)  # type: ignore[attr-defined]
-        return self.first.copy(), self.levels.copy()
+            obs, info = self.envs.set_state(self.start)  # type: ignore[attr-defined]
+        return obs, level_seeds(info, self.envs.num_envs)
 
 
 class Player(Protocol):
@@ -194,7 +193,8 @@ def summarise(episodes: dict[str, list[Episode]]) -> dict[str, float]:
     for split, records in episodes.items():
         scores = np.array([record.score for record in records])
         result[f"{split}_return"] = float(scores.mean())
-        result[f"{split}_stderr"] = float(scores.std(ddof=1) / np.sqrt(len(scores)))
+        spread = scores.std(ddof=1) if len(scores) > 1 else float("nan")
+        result[f"{split}_stderr"] = float(spread / np.sqrt(len(scores)))
         result[f"{split}_solved"] = float(np.mean([r.outcome == "solved" for r in records]))
         result[f"{split}_length"] = float(np.mean([record.length for record in records]))
     return result

@@ -110,7 +110,8 @@ class Terminal:
         self.live.update(Group(self.bar, table))
 
     def say(self, sentence: str) -> None:
-        self.live.console.print(sentence, style="yellow")
+        # No markup: a directory's name may have brackets.
+        self.live.console.print(sentence, style="yellow", markup=False, highlight=False)
 
 
 def display_for(budget: int, title: str) -> Plain | Terminal:

@@ -7,7 +7,8 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -73,7 +74,10 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 
 
 class Log:
-    """A file of JSON lines. A row is one write of one line; equal rows are equal bytes."""
+    """A file of JSON lines. A row is one write of one line; equal rows are equal bytes.
+
+    What is not finite is written as Python's json does: NaN, Infinity.
+    """
 
     def __init__(self, path: Path, warn: Warn) -> None:
         self.path, self._warn = path, warn
@@ -127,6 +131,17 @@ def _say(sentence: str) -> None:
     print(sentence, file=sys.stderr)
 
 
+@contextmanager
+def _usable(directory: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise BadInput(
+            f"run directory {directory} cannot be used: {error.strerror}; "
+            "choose one that can be made and written"
+        ) from error
+
+
 @dataclass
 class Run:
     """A process's hold on a run directory. `open` it, `restore`, then write, save and `finish`.
@@ -139,10 +154,10 @@ class Run:
     facts: dict[str, Any]
     allow_inexact: bool
     warn: Warn
+    lock: int
     metrics: Log
     timing: Log
     episodes: Log
-    lock: int
 
     @classmethod
     def open(
@@ -157,36 +172,21 @@ class Run:
     ) -> Self:
         """Own the directory (made if need be), or say why not: `Owned` or `BadInput`."""
         directory = Path(directory)
-        full_facts = _as_json({**facts, "identity": identity})
-        lock = -1
-        try:
+        with _usable(directory):
             checkpoint.make_directory(directory)
             lock = _own(directory / "owner.lock")
-            for place in (directory, directory / "checkpoints", directory / "snapshots"):
-                checkpoint.clean(place)
-            _settle_config(directory / "config.json", _as_json(config), identity)
-            metrics, timing, episodes = (Log(directory / name, warn) for name in LOGS)
-            checkpoint.fsync(directory)  # a checkpoint must not outlive the names of its logs
-        except OSError as error:
-            _disown(lock)
-            raise BadInput(
-                f"run directory {directory} cannot be used: {error.strerror}; "
-                "choose one that can be made and written"
-            ) from error
-        except BaseException:
-            _disown(lock)
-            raise
-        return cls(
-            directory,
-            dict(config),
-            full_facts,
-            allow_inexact,
-            warn,
-            metrics,
-            timing,
-            episodes,
-            lock,
-        )
+            try:
+                for place in (directory, directory / "checkpoints", directory / "snapshots"):
+                    checkpoint.clean(place)
+                _settle_config(directory / "config.json", _as_json(config), identity)
+                metrics, timing, episodes = (Log(directory / name, warn) for name in LOGS)
+                checkpoint.fsync(directory)  # a checkpoint must not outlive the names of its logs
+            except BaseException:
+                _disown(lock)
+                raise
+        known = _as_json({**facts, "identity": identity})
+        logs = (metrics, timing, episodes)
+        return cls(directory, dict(config), known, allow_inexact, warn, lock, *logs)
 
     def save(self, state: State, step: int) -> bool:
         """Write a checkpoint that knows the lengths of the logs; on a full disk: warn, False."""
@@ -225,7 +225,7 @@ class Run:
         except OSError as error:
             self.warn(
                 f"{what} of {self.directory} could not be written: {error.strerror or error}; "
-                "the run goes on, and what was saved before is kept"
+                "what was saved before is kept, and the run goes on"
             )
             return False
         return True
@@ -288,7 +288,7 @@ class Run:
 
 
 # A lock lives as long as any copy of its descriptor: one that a forked child kept would make a
-# dead owner look alive. (A started program gets no copy: Python opens files with O_CLOEXEC.)
+# dead owner look alive. (A started program keeps none: Python opens files with O_CLOEXEC.)
 _LOCKS: set[int] = set()
 
 
@@ -298,10 +298,9 @@ def _own(path: Path) -> int:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        owner = re.match(rb"[0-9]*", os.pread(lock, 20, 0))
-        number = owner[0].decode() if owner else ""
+        owner = "".join(re.findall("[0-9]", os.pread(lock, 20, 0).decode(errors="replace")))
         os.close(lock)
-        raise Owned(f"process {number} is writing {path.parent}; wait for it, or stop it") from None
+        raise Owned(f"process {owner} is writing {path.parent}; wait for it, or stop it") from None
     _LOCKS.add(lock)
     os.ftruncate(lock, 0)
     os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
@@ -309,17 +308,18 @@ def _own(path: Path) -> int:
 
 
 def _disown(lock: int) -> None:
-    if lock in _LOCKS:
+    if lock in _LOCKS:  # it is not in a forked child, which must not unlock its parent's
         _LOCKS.remove(lock)
+        fcntl.flock(lock, fcntl.LOCK_UN)
         os.close(lock)
 
 
-def _disown_all() -> None:
-    for lock in tuple(_LOCKS):
-        _disown(lock)
+def _close_copies() -> None:
+    while _LOCKS:
+        os.close(_LOCKS.pop())
 
 
-os.register_at_fork(after_in_child=_disown_all)
+os.register_at_fork(after_in_child=_close_copies)
 
 
 def _settle_config(path: Path, config: dict[str, Any], identity: str) -> None:
@@ -378,7 +378,7 @@ def _read_json(path: Path, *keys: str) -> dict[str, Any] | None:
             raise TypeError(f"{'.'.join(keys)} is {value!r}")
     except FileNotFoundError:
         return None
-    except (ValueError, RecursionError, LookupError, TypeError) as error:
+    except (OSError, ValueError, RecursionError, LookupError, TypeError) as error:
         raise BadInput(
             f"{path} is damaged ({type(error).__name__}: {error}); restore it, or remove it and "
             "run the same command again"

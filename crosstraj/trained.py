@@ -16,6 +16,8 @@ def read_config(run: Path) -> Config:
     """The configuration that a run was made with."""
     try:
         values: dict[str, Any] = json.loads((run / "config.json").read_bytes())["config"]
+        if not isinstance(values, dict):
+            raise TypeError("it holds no configuration")
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise BadInput(f"{run} is not a run directory: config.json: {error}") from error
     return Config.from_dict(values)
@@ -33,8 +35,9 @@ def read_weights(run: Path, step: int | None = None) -> tuple[dict[str, dict[str
     else:
         path = run / "snapshots" / f"step-{step}"
         if not path.is_dir():
-            known = sorted(int(p.name[5:]) for p in (run / "snapshots").glob("step-*"))
-            raise BadInput(f"{run} has no snapshot at {step} frames; it has {known}")
+            steps = (p.name.removeprefix("step-") for p in (run / "snapshots").glob("step-*"))
+            known = ", ".join(map(str, sorted(int(name) for name in steps if name.isdigit())))
+            raise BadInput(f"{run} has no snapshot at {step} frames; it has {known or 'none'}")
     parts: dict[str, dict[str, Tensor]] = {}
     for name, tensor in checkpoint.read_weights(path).items():
         part, _, inner = name.partition("/")

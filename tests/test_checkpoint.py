@@ -214,7 +214,11 @@ def test_everything_is_on_the_disk_before_the_name_is_and_the_name_before_the_re
     journal: list[tuple[str, str]] = []
 
     def noted(name: str, real: Callable[..., None]) -> Callable[..., None]:
-        return lambda *paths: (journal.append((name, paths[0].name)), real(*paths))[1]
+        def operation(*arguments: Any) -> None:
+            journal.append((name, arguments[0].name))
+            real(*arguments)
+
+        return operation
 
     for name in ("_write_file", "fsync", "_rename"):
         monkeypatch.setattr(checkpoint, name, noted(name, getattr(checkpoint, name)))
@@ -232,7 +236,7 @@ class Died(BaseException):
 
 
 class Fault:
-    """Counts the operations on the disk and fails from the n-th on, before, amid or after it."""
+    """Counts the operations on the disk and fails amid or after the n-th, and ever after."""
 
     def __init__(
         self, monkeypatch: pytest.MonkeyPatch, at: int, when: str, fail: Callable[[], None]
@@ -303,7 +307,7 @@ def faults(
     raise AssertionError("a save has fewer than 100 operations")
 
 
-@pytest.mark.parametrize("when", ["before", "amid", "after"])
+@pytest.mark.parametrize("when", ["amid", "after"])
 @pytest.mark.parametrize("situation", SITUATIONS)
 def test_death_at_every_operation_leaves_the_old_or_the_new(
     tmp_path: Path, situation: str, when: str
@@ -348,8 +352,10 @@ def test_a_process_that_really_ends_in_a_save(tmp_path: Path, at: int) -> None:
     child = os.fork()
     if child == 0:
         Fault(pytest.MonkeyPatch(), at, "amid", lambda: os._exit(9))
-        checkpoint.write(tmp_path, 2, make_state(2), FACTS)
-        os._exit(0)
+        with suppress(BaseException):
+            checkpoint.write(tmp_path, 2, make_state(2), FACTS)
+            os._exit(0)
+        os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) in (0, 9)
     path = checkpoint.newest(tmp_path, silent)
     assert path is not None

@@ -137,8 +137,8 @@ def _make_gymnasium(env: str, count: int, copy: bool) -> AnyEnvs:
             vector_kwargs={"autoreset_mode": AutoresetMode.SAME_STEP, "copy": copy},
             wrappers=(_as_image,),
         )
-    except (gymnasium.error.DependencyNotInstalled, ModuleNotFoundError) as error:
-        raise BadInput(f"{env} needs a package that is not installed: {error}") from error
+    except (gymnasium.error.Error, ModuleNotFoundError) as error:  # a missing package, most often
+        raise BadInput(f"{env} is registered, but cannot be made: {error}") from error
 
 
 def _registered(env: str) -> str:

@@ -20,6 +20,10 @@ def draw_curves(run: Path, out: Path) -> Path:
     if not rows:
         raise BadInput(f"{run} has no rows in metrics.jsonl; give the directory of a run")
     panels = [panel for panel in PANELS if any(key in row for row in rows for key in panel[1])]
+    if not panels:
+        raise BadInput(
+            f"{run}/metrics.jsonl has none of the figures of a run; was it written by one?"
+        )
     figure = Figure(figsize=(4.2 * len(panels), 3.4), layout="constrained")
     FigureCanvasAgg(figure)
     for axes, (title, series) in zip(
@@ -32,7 +36,10 @@ def draw_curves(run: Path, out: Path) -> Path:
         axes.grid(alpha=0.3)
         axes.legend(fontsize=8)
     figure.suptitle(run.resolve().name, fontsize=9)
-    figure.savefig(out, dpi=120)
+    try:
+        figure.savefig(out, dpi=120)
+    except (OSError, ValueError) as error:  # ValueError: a kind of picture that does not exist
+        raise BadInput(f"{out} cannot be written: {error}") from error
     return out
 
 

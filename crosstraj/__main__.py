@@ -1,0 +1,7 @@
+"""`python -m crosstraj`: the command line where no script is installed."""
+
+import sys
+
+from crosstraj.cli import main
+
+sys.exit(main())

@@ -1,0 +1,289 @@
+"""Where gradients go, proved by bit-equality: what must not move is equal to the last bit."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from crosstraj.config import Config, preset
+from crosstraj.errors import BadInput
+from crosstraj.learner import Learner, feature_health
+from crosstraj.objectives import CTRLConfig
+from crosstraj.optimise import Averages, NonFinite, Optimiser
+from crosstraj.policy import ppo
+from crosstraj.randomness import Streams
+from crosstraj.rollout import Rollout
+from tests.test_rollout import Scripted
+
+
+def small(method: str = "ctrl", **changes: object) -> Config:
+    config = replace(preset(method, "default"), encoder="laptop", envs=4, rollout_steps=16)
+    config = replace(config, policy=replace(config.policy, epochs=2, minibatches=2))
+    if method == "ctrl":
+        config = replace(
+            config,
+            objective=CTRLConfig(clusters=4),
+            representation=replace(config.representation, minibatches=2),
+        )
+    return replace(config, **changes)  # type: ignore[arg-type]  # any field, by name
+
+
+def learner_for(config: Config) -> Learner:
+    return Learner(config, Scripted((5,) * config.envs), Streams(config.seed))
+
+
+def rollout_for(learner: Learner, config: Config) -> Rollout:
+    """Random frames, with the log-probabilities, values and features of this very agent."""
+    g = torch.Generator().manual_seed(5)
+    s, n = config.rollout_steps, config.envs
+    obs = torch.randint(256, (s + 1, n, 2, 2, 1), generator=g, dtype=torch.uint8)
+    action = torch.randint(3, (s, n), generator=g)
+    with torch.no_grad():
+        features = learner.agent.encoder(obs.flatten(0, 1))
+        log_probs, value = learner.agent.heads(features, torch.zeros(len(features), 0))
+    log_prob = log_probs.view(s + 1, n, 3)[:-1].gather(-1, action[..., None]).squeeze(-1)
+    return Rollout(
+        obs,
+        action,
+        torch.randn(s, n, generator=g),
+        torch.rand(s, n, generator=g) < 0.05,
+        torch.zeros(s, n, dtype=torch.int64),
+        log_prob,
+        value.view(s + 1, n),
+        torch.zeros(s, n),
+        features.view(s + 1, n, -1),
+        torch.zeros(s + 1, n, 0),
+    )
+
+
+def bits(learner: Learner) -> dict[str, bytes]:
+    """The bytes of every parameter, by part."""
+    parts = {
+        "encoder": learner.agent.encoder,
+        "policy": learner.agent.policy,
+        "value": learner.agent.value,
+        "objective": learner.objective,
+    }
+    return {
+        name: b"".join(p.detach().contiguous().numpy().tobytes() for p in part.parameters())
+        for name, part in parts.items()
+    }
+
+
+def moved(before: dict[str, bytes], after: dict[str, bytes]) -> set[str]:
+    return {name for name in before if before[name] != after[name]}
+
+
+@pytest.mark.parametrize(
+    ("grad", "by_policy", "by_objective"),
+    [
+        ("none", {"policy", "value"}, {"objective"}),
+        ("rl", {"policy", "value", "encoder"}, {"objective"}),
+        ("ssl", {"policy", "value"}, {"objective", "encoder"}),
+        ("both", {"policy", "value", "encoder"}, {"objective", "encoder"}),
+    ],
+)
+def test_each_update_moves_exactly_what_it_should(grad, by_policy, by_objective):
+    config = small(encoder_grad=grad)
+    learner = learner_for(config)
+    rollout = rollout_for(learner, config)
+    steps = ppo.experience(rollout, rollout.reward, config.policy)
+    start = bits(learner)
+    learner.update_policy(rollout, steps, moved=False)
+    middle = bits(learner)
+    assert moved(start, middle) == by_policy
+    learner.update_objective(rollout)
+    after = bits(learner)
+    assert moved(middle, after) == by_objective
+    # Again, now that both optimisers have moments that could push.
+    learner.update_policy(rollout, steps, moved=True)
+    assert moved(after, bits(learner)) == by_policy
+
+
+@pytest.mark.parametrize("grad", ["none", "rl", "ssl", "both"])
+def test_a_joint_step_moves_the_encoder_whenever_anybody_trains_it(grad):
+    config = small(encoder_grad=grad, order="joint")
+    learner = learner_for(config)
+    rollout = rollout_for(learner, config)
+    before = bits(learner)
+    metrics = learner.update(rollout, ppo.experience(rollout, rollout.reward, config.policy))
+    expected = {"policy", "value", "objective"} | (set() if grad == "none" else {"encoder"})
+    assert moved(before, bits(learner)) == expected
+    assert {"cluster", "surrogate"} <= metrics.keys()
+
+
+def test_a_joint_gradient_is_the_sum_of_both_gradients():
+    config = small(encoder_grad="both", order="joint")
+    config = replace(config, policy=replace(config.policy, epochs=1, minibatches=1))
+    config = replace(config, representation=replace(config.representation, minibatches=1))
+    learner = learner_for(config)
+    rollout = rollout_for(learner, config)
+    steps = ppo.experience(rollout, rollout.reward, config.policy)
+    weight = learner.agent.encoder.last.weight
+    seen: dict[str, torch.Tensor] = {}
+    alone = learner_for(config)
+    other = alone.agent.encoder.last.weight
+    reader, piece = alone.feature_reader(rollout, Averages(), moved=False)
+    index = next(alone.policy_batches(len(steps.action)))
+    ppo.backward(alone.agent, reader, steps, index, piece, config.policy)
+    assert other.grad is not None
+    seen["policy"] = other.grad.clone()
+    other.grad = None
+    alone.objective_backward(next(alone.objective_batches(rollout, 1)), Averages())
+    assert other.grad is not None
+    seen["objective"] = other.grad.clone()
+
+    norms = []
+    learner.policy_optimiser.step = lambda: norms.append(weight.grad.clone()) or torch.zeros(())  # type: ignore[assignment,method-assign,union-attr,func-returns-value]  # looks instead of stepping
+    learner.update(rollout, steps)
+    torch.testing.assert_close(norms[0], seen["policy"] + seen["objective"], atol=1e-6, rtol=1e-4)
+
+
+def test_ppo_alone_has_no_objective_and_trains_the_encoder():
+    config = small("ppo")
+    learner = learner_for(config)
+    rollout = rollout_for(learner, config)
+    before = bits(learner)
+    metrics = learner.update(rollout, ppo.experience(rollout, rollout.reward, config.policy))
+    assert moved(before, bits(learner)) == {"encoder", "policy", "value"}
+    assert "objective_kl" not in metrics
+
+
+def test_the_order_decides_who_sees_the_moved_encoder():
+    """Objective first: the policy's first step already differs from the acting policy. Else not."""
+    for order, changed in (("objective", True), ("policy", False)):
+        config = small(order=order)
+        learner = learner_for(config)
+        rollout = rollout_for(learner, config)
+        steps = ppo.experience(rollout, rollout.reward, config.policy)
+        metrics = learner.update(rollout, steps)
+        assert (metrics.get("objective_kl", 0.0) > 1e-9) == changed
+
+
+def test_the_first_policy_step_starts_at_ratio_one_when_nothing_moved():
+    config = small("ppo")
+    learner = learner_for(config)
+    rollout = rollout_for(learner, config)
+    steps = ppo.experience(rollout, rollout.reward, config.policy)
+    reader, piece = learner.feature_reader(rollout, Averages(), moved=False)
+    index = torch.arange(len(steps.action))
+    terms = ppo.backward(learner.agent, reader, steps, index, piece, config.policy)
+    assert float(terms.kl) == pytest.approx(0.0, abs=1e-6)
+    assert float(terms.clipped) == 0.0
+
+
+def test_cached_features_are_those_of_the_encoder_after_the_objective():
+    config = small(encoder_grad="ssl")
+    learner = learner_for(config)
+    rollout = rollout_for(learner, config)
+    learner.update_objective(rollout)
+    reader, _ = learner.feature_reader(rollout, Averages(), moved=True)
+    index = torch.tensor([0, 7, 30])
+    with torch.no_grad():
+        expected = learner.agent.encoder(rollout.frames()[index])
+    torch.testing.assert_close(reader(index), expected, atol=1e-5, rtol=1e-4)
+    assert not torch.allclose(reader(index), rollout.features.flatten(0, 1)[index], atol=1e-4)
+    assert not reader(index).requires_grad
+
+
+def test_same_seed_same_bits_other_seed_other_bits():
+    def result(seed: int) -> dict[str, bytes]:
+        config = small(seed=seed)
+        learner = learner_for(config)
+        rollout = rollout_for(learner, config)
+        learner.update(rollout, ppo.experience(rollout, rollout.reward, config.policy))
+        return bits(learner)
+
+    assert result(0) == result(0)
+    assert moved(result(0), result(1)) == {"encoder", "policy", "value", "objective"}
+
+
+def test_state_round_trips_through_a_fresh_learner():
+    config = small(encoder_grad="both")
+    first = learner_for(config)
+    rollout = rollout_for(first, config)
+    steps = ppo.experience(rollout, rollout.reward, config.policy)
+    first.update(rollout, steps)
+    second = learner_for(config)
+    second.load_weights(first.weights())
+    second.load_state_dict(first.state_dict())
+    second.streams.load_state_dict(first.streams.state_dict())
+    for learner in (first, second):
+        learner.update(rollout, steps)
+    assert bits(first) == bits(second)
+
+
+def test_a_parameter_without_a_gradient_does_not_move_and_a_bound_holds():
+    a, b = (torch.nn.Parameter(torch.ones(3)) for _ in range(2))
+    optimiser = Optimiser({"a": a, "b": b}, learning_rate=0.1, epsilon=1e-5, max_norm=0.5)
+    for _ in range(3):
+        optimiser.zero()
+        (a * torch.tensor([3.0, 0.0, 4.0])).sum().backward()
+        norm = optimiser.step()
+        assert float(norm) == pytest.approx(5.0)
+        assert a.grad is not None
+        assert float(a.grad.norm()) == pytest.approx(0.5, rel=1e-4)
+    assert torch.equal(b, torch.ones(3))
+    assert not torch.equal(a, torch.ones(3))
+
+
+@pytest.mark.parametrize("poison", [float("nan"), float("inf")])
+def test_a_gradient_that_is_not_finite_never_reaches_the_weights(poison):
+    a = torch.nn.Parameter(torch.ones(2))
+    optimiser = Optimiser({"layer.a": a}, learning_rate=0.1, epsilon=1e-5, max_norm=0.5)
+    (a * poison).sum().backward()
+    with pytest.raises(NonFinite, match=r"layer\.a"):
+        optimiser.step()
+    assert torch.equal(a, torch.ones(2))
+
+
+def test_averages_are_means_and_refuse_what_is_not_finite():
+    averages = Averages()
+    for value in (1.0, 2.0, 6.0):
+        averages.add(loss=torch.tensor(value))
+    averages.add(once=torch.tensor(5.0))
+    assert averages.numbers() == {"loss": 3.0, "once": 5.0}
+    averages.add(loss=torch.tensor(float("nan")))
+    with pytest.raises(NonFinite, match="loss"):
+        averages.numbers()
+
+
+def test_feature_health_of_known_features():
+    g = torch.Generator().manual_seed(0)
+    features = torch.randn(4096, 8, generator=g) * 2
+    features[:, 6:] = 0.0
+    figures = feature_health(features)
+    assert float(figures["feature_std"]) == pytest.approx(2 * 6 / 8, rel=0.05)
+    assert float(figures["dead_features"]) == 0.25
+    assert float(figures["feature_rank"]) == pytest.approx(6.0, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"envs": 0}, "envs=0"),
+        ({"frames": 0}, "frames=0"),
+        ({"method": "ctrk"}, "did you mean 'ctrl'"),
+        ({"seed": -1}, "seed=-1"),
+        ({"objective": {"keypoints": 200}}, "keypoints=200"),
+        ({"objective": {"clusters": 1}}, "clusters=1"),
+        ({"objective": {"temperature": 0.0}}, "temperature=0.0"),
+    ],
+)
+def test_nonsense_is_refused_when_it_is_configured(change, words):
+    def build() -> Config:
+        config, values = preset("ctrl", "default"), dict(change)
+        if "objective" in values:
+            assert isinstance(config.objective, CTRLConfig)
+            values["objective"] = replace(config.objective, **values["objective"])
+        return replace(config, **values)
+
+    with pytest.raises(BadInput, match=words):
+        build()
+
+
+def test_a_configuration_survives_json():
+    for method in ("ppo", "ctrl"):
+        for name in ("default", "paper", "literal", "procgen"):
+            config = preset(method, name)
+            assert Config.from_dict(config.to_dict()) == config
