@@ -493,6 +493,16 @@ def test_what_comes_through_the_door_keeps_the_vector_contract(env: str, frame_s
     assert envs.closed
 
 
+def test_the_door_gives_procgen_its_levels_look_and_seed() -> None:
+    config = ProcgenConfig(mode="hard", first_level=7, train_levels=3)
+    seen = made("leaper", 30, procgen=config, seed=4)
+    assert set(seen.reset()[1]["level_seed"].tolist()) == {7, 8, 9}
+    same = procgen("leaper", 30, config, Levels(7, 3), seed=4)
+    assert (seen.reset()[0] == same.reset()[0]).all()
+    unseen = made("leaper", 30, procgen=config, levels="test")
+    assert unseen.reset()[1]["level_seed"].min() > 9
+
+
 @pytest.mark.parametrize("env", ["starpilot", "Clock-v0"])
 def test_the_door_hands_out_copies_unless_asked_not_to(env: str) -> None:
     for copy in (True, False):
