@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import shutil
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -74,10 +75,18 @@ class MachineConfig:
     """Frames encoded at a time, so that activations stay in the cache."""
     low_memory: bool = False
     """Encode twice instead of keeping activations: more work, less memory (docs/performance.md)."""
+    compile: bool = False
+    """torch.compile the encoder: needs a C++ compiler, changes rounding, gains a little."""
+    bfloat16: bool = False
+    """Run the encoder under bfloat16 autocast; meant for accelerators that are fast in it."""
 
     def __post_init__(self) -> None:
         if self.piece < 1:
             raise BadInput(f"machine.piece={self.piece}: must be at least 1")
+        if self.compile and self.device == "cpu" and not shutil.which(os.environ.get("CXX", "g++")):
+            raise BadInput(
+                "machine.compile=True needs a C++ compiler: install g++, or leave it off"
+            )
 
 
 @dataclass(frozen=True)
@@ -120,6 +129,8 @@ class Config:
     """Who trains the encoder: nobody, the policy, the objective, or both."""
     order: Order = "objective"
     """Which update comes first, or both in one step."""
+    on_nonfinite: Literal["halt", "rollback"] = "halt"
+    """When a loss, gradient or reward is not finite: stop, or go back to the last checkpoint."""
     policy: PPOConfig = field(default_factory=PPOConfig)
     objective: ObjectiveConfig = field(default_factory=NoObjective)
     representation: RepresentationConfig = field(default_factory=RepresentationConfig)

@@ -22,6 +22,12 @@ class Owned(Refusal):
     exit_code = 75
 
 
+class NonFinite(Refusal):
+    """A loss, gradient or reward is NaN or infinite; the weights have not been touched."""
+
+    exit_code = 70  # EX_SOFTWARE
+
+
 def unknown(kind: str, name: str, choices: Iterable[str]) -> BadInput:
     """The error for a name that is not in a table, with the nearest name that is."""
     known = sorted(choices)

@@ -39,6 +39,11 @@ class Learner:
             context=self.objective.context,
             rng=streams.weights,
         ).to(self.device)
+        self.agent.encoder.autocast = config.machine.bfloat16
+        if config.machine.compile:
+            self.agent.encoder.compile_for(
+                config.machine.piece, config.envs, config.evaluation.envs
+            )
         self.by_policy = config.encoder_grad in ("rl", "both")
         self.by_objective = config.encoder_grad in ("ssl", "both")
         self._make_optimisers()

@@ -5,6 +5,7 @@ the cache, and live or gradient-free as the trainer decides.
 """
 
 import math
+from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -83,6 +84,9 @@ class Impala(nn.Module):
             if feature_norm == "layer"
             else nn.Identity()
         )
+        self.autocast = False
+        self._compiled_sizes: tuple[int, ...] = ()
+        self._compiled: Callable[[Tensor], Tensor] = self.features
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # missing in torch's types
 
     def map(self, frames: Tensor) -> Tensor:
@@ -94,8 +98,17 @@ class Impala(nn.Module):
         """[B, 32, h, w] -> [B, 256]."""
         return self.norm(F.relu(self.last(spatial.flatten(1))))
 
-    def forward(self, frames: Tensor) -> Tensor:
+    def features(self, frames: Tensor) -> Tensor:
         return self.project(self.map(frames))
+
+    def forward(self, frames: Tensor) -> Tensor:
+        run = self._compiled if len(frames) in self._compiled_sizes else self.features
+        with torch.autocast(frames.device.type, torch.bfloat16, enabled=self.autocast):
+            return run(frames).float()
+
+    def compile_for(self, *sizes: int) -> None:
+        """Compile for these batch sizes; others stay eager, for each shape is compiled anew."""
+        self._compiled, self._compiled_sizes = torch.compile(self.features, dynamic=False), sizes
 
 
 class Encode:

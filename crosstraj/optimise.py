@@ -5,13 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from crosstraj.errors import Refusal
-
-
-class NonFinite(Refusal):
-    """A loss, gradient or reward is NaN or infinite; the weights have not been touched."""
-
-    exit_code = 70  # EX_SOFTWARE
+from crosstraj.errors import NonFinite
 
 
 class Optimiser:

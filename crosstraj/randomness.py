@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 STREAMS = ("weights", "acting", "policy", "objective")  # the order is part of every run's identity
-ENVIRONMENTS, EVALUATIONS = 100, 200  # spawn keys far from those of the streams
+ENVIRONMENTS, EVALUATIONS, BRANCHES = 100, 200, 300  # spawn keys far from those of the streams
 
 
 def derived_seed(seed: int, *path: int) -> int:
@@ -28,6 +28,11 @@ class Streams:
         self.weights, self.acting, self.policy, self.objective = (
             generator(seed, index) for index in range(len(STREAMS))
         )
+
+    def branch(self, seed: int, number: int) -> None:
+        """Leave the present course: other random numbers from here on, the same ones each time."""
+        for index, name in enumerate(STREAMS):
+            getattr(self, name).set_state(generator(seed, BRANCHES, number, index).get_state())
 
     def state_dict(self) -> dict[str, Tensor]:
         return {name: getattr(self, name).get_state() for name in STREAMS}

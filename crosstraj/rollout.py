@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from crosstraj.envs import level_seeds, savable
+from crosstraj.errors import NonFinite
 from crosstraj.randomness import ENVIRONMENTS, derived_seed
 
 
@@ -73,6 +74,8 @@ class RewardNormaliser:
 
     def __call__(self, reward: Tensor, done: Tensor) -> Tensor:
         """Raw rewards and dones [S, N] -> rewards for learning [S, N]."""
+        if not reward.isfinite().all():
+            raise NonFinite("a reward is not finite")
         raw, ended = reward.cpu().numpy().astype(np.float64), done.cpu().numpy()
         scaled = np.empty_like(raw)
         for t in range(len(raw)):
@@ -215,10 +218,9 @@ class Collector:
             value[rows], _ = agent.judge(frames.to(value.device), self.rollout.context[t, rows])
         return value
 
-    @property
-    def mean_return(self) -> float:
-        """Mean raw return of the last 100 finished training episodes; NaN before the first."""
-        return float(np.mean(self.recent)) if self.recent else float("nan")
+    def mean_return(self) -> dict[str, float]:
+        """Mean raw return of the last 100 finished training episodes; nothing before the first."""
+        return {"train_return": float(np.mean(self.recent))} if self.recent else {}
 
     def state_dict(self) -> dict[str, Any]:
         state = {

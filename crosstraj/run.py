@@ -208,6 +208,15 @@ class Run:
             lambda: checkpoint.write_weights(place, step, weights, self.facts),
         )
 
+    def dump(self, tensors: Mapping[str, Tensor], step: int) -> Path:
+        """Keep tensors for somebody to look at: nonfinite/step-<n>; never read by us."""
+        place = self.directory / "nonfinite"
+        self._try(
+            f"dump at step {step}",
+            lambda: checkpoint.write_weights(place, step, tensors, self.facts),
+        )
+        return place / f"step-{step}"
+
     def finish(self, summary: Mapping[str, Any]) -> bool:
         """Write summary.json, with "frames" in it, after the last save; on failure: warn, False."""
         text = json.dumps({"frames": summary["frames"], **summary}, indent=1, default=_number)

@@ -15,10 +15,10 @@ import torch
 from crosstraj import health
 from crosstraj.config import NOT_IDENTITY, Config
 from crosstraj.envs import savable
-from crosstraj.errors import Refusal
+from crosstraj.errors import NonFinite, Refusal
 from crosstraj.policy import ppo
 from crosstraj.progress import Display
-from crosstraj.run import Run, identity_of, machine_facts, run_directory
+from crosstraj.run import Run, identity_of, machine_facts, read_rows, run_directory
 from crosstraj.signals import Interrupted, Stop
 from crosstraj.training import Training
 
@@ -29,13 +29,25 @@ class Unsaved(Refusal):
     exit_code = 74  # EX_IOERR
 
 
+def learn(training: Training) -> dict[str, float]:
+    """One turn: play a rollout, scale its rewards, estimate advantages, learn from it."""
+    config, learner, collector = training.config, training.learner, training.collector
+    rollout = collector.collect(learner.agent)
+    reward = training.normaliser(learner.objective.reward(rollout), rollout.done)
+    steps = ppo.experience(rollout, reward, config.policy)
+    metrics = learner.update(rollout, steps)
+    training.frames += config.rollout_frames
+    training.updates += 1
+    return collector.mean_return() | metrics
+
+
 def open_run(config: Config, display: Display, *, allow_inexact: bool = False) -> Run:
     """The run directory that belongs to this configuration, owned by this process."""
     torch.set_num_threads(config.threads)
     values = config.to_dict()
     identity = identity_of(values, NOT_IDENTITY)
     directory = run_directory(config.saving.runs, config.method, config.env, config.seed, identity)
-    facts = machine_facts(compiled=False) | {"piece": config.machine.piece}
+    facts = machine_facts(compiled=config.machine.compile) | {"piece": config.machine.piece}
     return Run.open(
         directory, values, identity, facts, allow_inexact=allow_inexact, warn=display.say
     )
@@ -51,13 +63,20 @@ def resume(training: Training, run: Run, display: Display) -> None:
         display.say(f"{training.config.env} cannot save its state: resuming with new episodes")
 
 
+def latest_figures(run: Run) -> dict[str, Any]:
+    """The newest value of every figure in the log: what a resumed run shows and sums up."""
+    figures: dict[str, Any] = {}
+    for row in read_rows(run.metrics.path):
+        figures |= row
+    return {name: value for name, value in figures.items() if name not in ("row", "frames")}
+
+
 def train(config: Config, run: Run, display: Display, stop: Stop) -> dict[str, Any]:
     """Train until the budget is spent; returns the summary that the run directory then holds."""
     training = Training(config)
-    learner, collector = training.learner, training.collector
     resume(training, run, display)
     saved = time.monotonic()
-    latest: dict[str, Any] = {}
+    latest = latest_figures(run)
     try:
         while True:
             if training.examiner.due(training.frames, training.examined):
@@ -66,15 +85,11 @@ def train(config: Config, run: Run, display: Display, stop: Stop) -> dict[str, A
             if training.frames >= config.frames:
                 break
             began = time.monotonic()
-
-            rollout = collector.collect(learner.agent)
-            reward = training.normaliser(learner.objective.reward(rollout), rollout.done)
-            steps = ppo.experience(rollout, reward, config.policy)
-            metrics = learner.update(rollout, steps)
-            training.frames += config.rollout_frames
-            training.updates += 1
-
-            metrics = {"train_return": collector.mean_return, **metrics}
+            try:
+                metrics = learn(training)
+            except NonFinite as trouble:
+                training.recover(run, trouble)
+                continue
             latest |= metrics
             run.metrics.write({"row": "update", "frames": training.frames, **metrics})
             run.timing.write({"frames": training.frames, "seconds": time.monotonic() - began})
@@ -82,7 +97,7 @@ def train(config: Config, run: Run, display: Display, stop: Stop) -> dict[str, A
             for sentence in health.complaints(metrics, config):
                 display.say(sentence)
             if training.at_snapshot():
-                run.snapshot(learner.flat_weights(), training.frames)
+                run.snapshot(training.learner.flat_weights(), training.frames)
             if stop.signal is not None:
                 raise Interrupted(stop.signal)
             if time.monotonic() - saved >= config.saving.checkpoint_seconds:

@@ -5,6 +5,7 @@ from typing import Any
 from crosstraj.checkpoint import State
 from crosstraj.config import Config
 from crosstraj.envs import make_envs
+from crosstraj.errors import NonFinite
 from crosstraj.evaluate import Examiner, summarise
 from crosstraj.learner import Learner
 from crosstraj.networks import FEATURES
@@ -40,7 +41,7 @@ class Training:
         )
         self.normaliser = RewardNormaliser(config.envs)
         self.examiner = Examiner(config)
-        self.frames, self.updates, self.examined = 0, 0, 0
+        self.frames, self.updates, self.examined, self.rollbacks = 0, 0, 0, 0
 
     def examine(self, run: Run, stop: Stop) -> dict[str, float]:
         """Seen and unseen levels; if a signal comes, nothing is written and nothing has changed."""
@@ -59,6 +60,23 @@ class Training:
         self.examined = self.frames
         return scores
 
+    def recover(self, run: Run, trouble: NonFinite) -> None:
+        """Something was not finite, and no weight has been touched by it: halt, or roll back.
+
+        The rollout is kept for inspection. Rolling back restores the last checkpoint and draws
+        other random numbers from there, or the same thing would happen again.
+        """
+        place = run.dump(self.collector.rollout._asdict(), self.frames)
+        found = f"after {self.frames:,} frames {trouble}; the rollout is in {place}"
+        if self.config.on_nonfinite == "halt":
+            raise NonFinite(f"{found}; --on-nonfinite rollback would try again from the last save")
+        if (state := run.restore()) is None:
+            raise NonFinite(f"{found}; there is no checkpoint to roll back to")
+        self.load_state_dict(state)
+        self.rollbacks += 1
+        self.streams.branch(self.config.seed, self.rollbacks)
+        run.warn(f"{found}; rolled back to {self.frames:,} frames")
+
     def at_snapshot(self) -> bool:
         """Has this update passed one of the evenly spaced points at which weights are kept?"""
         config, count = self.config, self.config.saving.snapshots
@@ -76,6 +94,7 @@ class Training:
                 "frames": self.frames,
                 "updates": self.updates,
                 "examined": self.examined,
+                "rollbacks": self.rollbacks,
             },
         }
 
@@ -87,4 +106,4 @@ class Training:
         self.streams.load_state_dict(state["streams"])
         counters = state["counters"]
         self.frames, self.updates = counters["frames"], counters["updates"]
-        self.examined = counters["examined"]
+        self.examined, self.rollbacks = counters["examined"], counters["rollbacks"]

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from crosstraj.config import Config, preset
-from crosstraj.errors import BadInput
+from crosstraj.errors import BadInput, NonFinite
 from crosstraj.learner import Learner, feature_health
 from crosstraj.objectives import CTRLConfig
-from crosstraj.optimise import Averages, NonFinite, Optimiser
+from crosstraj.optimise import Averages, Optimiser
 from crosstraj.policy import ppo
 from crosstraj.randomness import Streams
 from crosstraj.rollout import Rollout

@@ -100,5 +100,5 @@ def test_exit_codes_of_a_process(kind: str, number: int) -> None:
             process.send_signal(number)
         rest = process.stdout.read()
         assert process.wait(10) == CODES[signal.Signals(number)]
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 3  # on a busy machine too
         assert ("cleaned" in rest) == (kind == "willing")

@@ -1,0 +1,1 @@
+"""Speed against the machine's limit and against peers: `make bench`, `make bench-full`."""

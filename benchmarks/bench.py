@@ -1,0 +1,159 @@
+"""`make bench`: PPO and CTRL against the machine's limit and against peers, in one run.
+
+Contenders take turns; the limit is timed between the turns. Prints a table; writes JSON and
+a figure.
+"""
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from benchmarks.contenders import GAME, Ours, StableBaselines3, Textbook
+from benchmarks.machine import Limit, cpu_seconds, flops_per_frame, peak_memory
+from crosstraj.config import Config, preset
+
+PARTS = ("environment", "acting", "objective", "policy", "rest")
+
+
+class Contender(Protocol):
+    @property
+    def frames(self) -> int: ...
+
+    def turn(self) -> dict[str, float]: ...
+
+
+def configurations() -> dict[str, Config]:
+    """What is timed of ours: one epoch, 32 x 256, 8 minibatches."""
+    ctrl = replace(preset("ctrl", "paper"), env=GAME)
+    return {
+        "ppo": replace(preset("ppo", "paper"), env=GAME),
+        "ctrl": ctrl,
+        "ctrl, policy first": replace(ctrl, order="policy"),
+    }
+
+
+def race(contenders: dict[str, Contender], turns: int, limit: Limit) -> dict[str, dict[str, float]]:
+    """Medians over `turns` turns after one to warm up; frames/s and seconds by part."""
+    times: dict[str, list[dict[str, float]]] = {name: [] for name in contenders}
+    for round_ in range(turns + 1):
+        for name, contender in contenders.items():
+            limit.measure()
+            spent = contender.turn()
+            if round_:
+                times[name].append(spent)
+            rate = contender.frames / spent["total"]
+            print(f"  turn {round_}/{turns}  {name:<20} {rate:7.0f} frames/s", flush=True)
+    result: dict[str, dict[str, float]] = {}
+    for name, spent_list in times.items():
+        middle = {
+            part: statistics.median(s.get(part, 0.0) for s in spent_list) for part in spent_list[0]
+        }
+        rates = sorted(contenders[name].frames / s["total"] for s in spent_list)
+        result[name] = {
+            **{f"seconds_{part}": value for part, value in middle.items()},
+            "frames_per_second": contenders[name].frames / middle["total"],
+            "slowest": rates[0],
+            "fastest": rates[-1],
+        }
+    return result
+
+
+def memory(low: bool) -> int:
+    """Peak of a fresh process that trains the paper preset for two updates."""
+    with tempfile.TemporaryDirectory() as runs:
+        sizes = "--frames 16384 --evaluation.episodes 8 --evaluation.envs 8"
+        what = f"--method ctrl --preset paper --env {GAME} --machine.low-memory {low}"
+        return peak_memory([*what.split(), *sizes.split(), "--saving.runs", runs])
+
+
+def table(report: dict[str, Any]) -> str:
+    limit = report["limit_gflops"]
+    lines = [
+        f"limit: {limit:.0f} GFLOP/s (fp32 matrix multiplication, {report['threads']} threads)",
+        "",
+        "| who | frames/s | slowest - fastest | MFLOP/frame | of the limit | "
+        + " | ".join(PARTS)
+        + " |",
+        "|---" * (5 + len(PARTS)) + "|",
+    ]
+    for name, row in report["contenders"].items():
+        shares = [f"{row[key]:.1f} s" if (key := f"seconds_{p}") in row else "" for p in PARTS]
+        cost = f"{row['mflops_per_frame']:.0f}"
+        lines.append(
+            f"| {name} | {row['frames_per_second']:.0f} | {row['slowest']:.0f} - "
+            f"{row['fastest']:.0f} | {cost} | {row['fraction']:.0%} | " + " | ".join(shares) + " |"
+        )
+    lines += ["", *(f"{what}: {value}" for what, value in report["figures"].items())]
+    return "\n".join(lines)
+
+
+def figures_of(rows: dict[str, dict[str, float]]) -> dict[str, str]:
+    """The ratios that people ask for."""
+    rate = {name: row["frames_per_second"] for name, row in rows.items()}
+    return {
+        "PPO over Stable-Baselines3": f"{rate['ppo'] / rate['stable-baselines3']:.2f}",
+        "PPO over the textbook loop": f"{rate['ppo'] / rate['textbook']:.2f}",
+        "CTRL, policy first, over PPO": f"{rate['ctrl, policy first'] / rate['ppo']:.2f}",
+        "CTRL's fraction less PPO's": f"{rows['ctrl']['fraction'] - rows['ppo']['fraction']:+.1%}",
+    }
+
+
+def draw(report: dict[str, Any], out: Path) -> None:
+    rows = report["contenders"]
+    figure = Figure(figsize=(7, 3), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.subplots()
+    names = list(rows)[::-1]
+    bars = axes.barh(names, [rows[n]["frames_per_second"] for n in names], color="#0072B2")
+    axes.bar_label(bars, [f"{rows[n]['fraction']:.0%} of the limit" for n in names], padding=3)
+    axes.margins(x=0.25)
+    axes.set_xlabel(f"frames/s ({report['threads']} CPU threads, IMPALA, 32 x 256, one epoch)")
+    figure.savefig(out, dpi=120)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--turns", type=int, default=5, help="timed turns of each contender")
+    parser.add_argument("--out", type=Path, default=Path("results/bench"))
+    given = parser.parse_args()
+    began = time.perf_counter()
+    limit, configs = Limit(), configurations()
+    torch.set_num_threads(configs["ppo"].threads)
+    flops = {name: sum(flops_per_frame(config).values()) for name, config in configs.items()}
+    contenders: dict[str, Contender] = {name: Ours(config) for name, config in configs.items()}
+    contenders |= {"stable-baselines3": StableBaselines3(), "textbook": Textbook()}
+    rows = race(contenders, given.turns, limit)
+    for name, row in rows.items():
+        row["mflops_per_frame"] = flops.get(name, flops["ppo"]) / 1e6
+        achieved = row["frames_per_second"] * row["mflops_per_frame"] * 1e6
+        row["fraction"] = achieved / limit.median()
+    figures = figures_of(rows)
+    for low in (False, True):
+        figures[f"peak memory, paper preset{', low memory' * low}"] = f"{memory(low) / 1e9:.2f} GB"
+    for command in (["--help"], ["methods"], ["train", "--help"]):
+        figures[f"CPU time of crosstraj {' '.join(command)}"] = f"{cpu_seconds(command):.2f} s"
+    report = {
+        "limit_gflops": limit.median() / 1e9,
+        "threads": torch.get_num_threads(),
+        "contenders": rows,
+        "figures": figures,
+        "minutes": (time.perf_counter() - began) / 60,
+    }
+    given.out.mkdir(parents=True, exist_ok=True)
+    (given.out / "bench.json").write_text(json.dumps(report, indent=1))
+    (given.out / "bench.md").write_text(table(report) + "\n")
+    draw(report, given.out / "bench.png")
+    print(f"\n{table(report)}\n\nwritten to {given.out} after {report['minutes']:.1f} minutes")
+
+
+if __name__ == "__main__":
+    main()

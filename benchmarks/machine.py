@@ -1,0 +1,93 @@
+"""What the machine can do, and what a frame costs: matrix-multiplication rate, FLOPs, memory."""
+
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from crosstraj.config import Config
+from crosstraj.objectives import CTRLConfig
+from crosstraj.policy import ppo
+from crosstraj.training import Training
+
+SHAPES = ((2048, 2048, 2048), (1024, 4096, 1024), (4096, 1024, 1024), (512, 8192, 2048))
+
+
+class Limit:
+    """fp32 matrix multiplication on all cores: the best of several large shapes."""
+
+    def __init__(self) -> None:
+        generator = torch.Generator().manual_seed(0)
+        self.pairs = [
+            (torch.randn(n, k, generator=generator), torch.randn(k, m, generator=generator))
+            for n, m, k in SHAPES
+        ]
+        self.seen: list[float] = []
+
+    def measure(self, repeats: int = 3) -> float:
+        """FLOPs per second now; remembered for the median over the whole benchmark."""
+        best = 0.0
+        for a, b in self.pairs:
+            for _ in range(repeats):
+                began = time.perf_counter()
+                a @ b
+                best = max(
+                    best, 2 * a.shape[0] * a.shape[1] * b.shape[1] / (time.perf_counter() - began)
+                )
+        self.seen.append(best)
+        return best
+
+    def median(self) -> float:
+        return statistics.median(self.seen)
+
+
+def flops_per_frame(config: Config) -> dict[str, float]:
+    """Counted by PyTorch's own counter on a real, shorter rollout: acting, objective, policy."""
+    steps = 32
+    small = replace(config, rollout_steps=steps)
+    training = Training(small)
+    learner, collector = training.learner, training.collector
+    counted: dict[str, float] = {}
+    with FlopCounterMode(display=False) as counter:
+        rollout = collector.collect(learner.agent)
+    counted["acting"] = counter.get_total_flops()
+    experience = ppo.experience(rollout, rollout.reward, small.policy)
+    moved = isinstance(small.objective, CTRLConfig) and small.order == "objective"
+    with FlopCounterMode(display=False) as counter:
+        learner.update_objective(rollout)
+    counted["objective"] = counter.get_total_flops()
+    with FlopCounterMode(display=False) as counter:
+        learner.update_policy(rollout, experience, moved=moved)
+    counted["policy"] = counter.get_total_flops()
+    training.envs.close()
+    return {name: value / small.rollout_frames for name, value in counted.items()}
+
+
+def peak_memory(arguments: Sequence[str]) -> int:
+    """Bytes of resident memory at the peak of a fresh process that runs `crosstraj train`."""
+    script = (
+        "import resource, sys; from crosstraj.cli import main; code = main(sys.argv[1:]);"
+        "print('PEAK', resource.getrusage(resource.RUSAGE_SELF).ru_maxrss); sys.exit(code)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, "train", *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (line,) = (line for line in done.stdout.splitlines() if line.startswith("PEAK"))
+    return int(line.split()[1]) * 1024
+
+
+def cpu_seconds(arguments: Sequence[str]) -> float:
+    """CPU time of a command of ours in a fresh process."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-m", "crosstraj", *arguments], capture_output=True, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
