@@ -17,14 +17,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import safetensors.torch
-import torch
 from torch import Tensor
 
+from crosstraj import tree
 from crosstraj.errors import BadInput
+from crosstraj.tree import State
 
-State = dict[str, Any]
 Facts = Mapping[str, Any]
 
 FORMAT = 1
@@ -33,7 +31,6 @@ MIGRATIONS: dict[int, Callable[[State], State]] = {}  # from format n to format 
 WEIGHTS, TRAINING = "weights.safetensors", "training.safetensors"
 STATE, MANIFEST = "state.json", "MANIFEST.json"
 FILES = (WEIGHTS, TRAINING, STATE, MANIFEST)
-PLAIN = (int, float, str, bool, type(None))
 
 
 class Broken(BadInput):
@@ -114,13 +111,13 @@ def clean(parent: Path) -> None:
 def write(parent: Path, step: int, state: State, facts: Facts) -> Path:
     """Save a state as `parent/step-<step>`; keep it and the newest valid one before it."""
     tensors: dict[str, Tensor] = {}
-    tree = _encode(state, "", tensors)
+    values = tree.encode(state, "", tensors)
     weights = {name: tensor for name, tensor in tensors.items() if name.startswith("weights/")}
     training = {name: tensor for name, tensor in tensors.items() if name not in weights}
     files = {
-        WEIGHTS: _pack({name.removeprefix("weights/"): weights[name] for name in weights}),
-        TRAINING: _pack(training),
-        STATE: json.dumps(tree, separators=(",", ":")).encode(),
+        WEIGHTS: tree.pack({name.removeprefix("weights/"): weights[name] for name in weights}),
+        TRAINING: tree.pack(training),
+        STATE: json.dumps(values, separators=(",", ":")).encode(),
     }
     path = _publish(parent, step, files, facts)
     with suppress(OSError):  # what cannot be removed costs space, and the next save tries again
@@ -130,63 +127,12 @@ def write(parent: Path, step: int, state: State, facts: Facts) -> Path:
 
 def write_weights(parent: Path, step: int, weights: Mapping[str, Tensor], facts: Facts) -> Path:
     """Save weights alone as `parent/step-<step>`; nothing is pruned, the same again is free."""
-    files = {WEIGHTS: _pack(weights)}
+    files = {WEIGHTS: tree.pack(weights)}
     path = parent / f"step-{step}"
     with suppress(Broken):
         if _contents(path)[1] == files:
             return path
     return _publish(parent, step, files, facts)
-
-
-def _encode(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
-    """The JSON form of a state; its tensors are put into `tensors` under their paths.
-
-    No key of a state holds a "/", so {"/tensor": ...} and {"/int": ...} cannot be one of its dicts.
-    """
-    if isinstance(value, dict):
-        return {key: _encode(value[key], _join(path, key), tensors) for key in value}
-    if type(value) is list and all(type(item) in PLAIN for item in value):
-        return [_encode(item, path, tensors) for item in value]
-    if isinstance(value, Tensor | np.ndarray):
-        tensors[path] = _tensor(value, path)
-        return {"/tensor": str(tensors[path].dtype)}
-    if type(value) is int and value.bit_length() > 63:
-        return {"/int": hex(value)}  # no limit on its digits, and no reader takes it for a float
-    if type(value) in PLAIN:
-        return value
-    raise TypeError(
-        f"{path} is a {type(value).__name__}: a state holds dicts, tensors, arrays, int, float, "
-        "str, bool, None and lists of such plain values; convert it"
-    )
-
-
-def _join(path: str, key: Any) -> str:
-    good = isinstance(key, str) and key.isprintable() and key and "/" not in key
-    if not good or key == "__metadata__":  # the one name that safetensors keeps for itself
-        raise TypeError(f"key {key!r} under {path!r}: a key is a printable string without '/'")
-    return f"{path}/{key}" if path else str(key)
-
-
-def _tensor(value: Tensor | np.ndarray[Any, Any], path: str) -> Tensor:
-    if isinstance(value, Tensor):
-        return value
-    try:  # a copy in native byte order, because torch takes neither foreign nor read-only memory
-        return torch.from_numpy(value.astype(value.dtype.newbyteorder("="), order="C"))
-    except TypeError as error:
-        raise TypeError(f"{path} is an array of {value.dtype}, which no tensor holds") from error
-
-
-def _pack(tensors: Mapping[str, Tensor]) -> bytes:
-    """The bytes of a safetensors file; tensors that share memory are written out apart."""
-    apart: dict[str, Tensor] = {}
-    seen: set[int] = set()
-    for name, value in tensors.items():
-        tensor = value.detach().cpu().contiguous()
-        memory = tensor.untyped_storage().data_ptr()
-        apart[name] = tensor.clone() if memory in seen else tensor
-        seen.add(memory)
-    packed: bytes = safetensors.torch.save(apart)
-    return packed
 
 
 def _digest(data: bytes) -> dict[str, Any]:
@@ -284,10 +230,10 @@ def read(path: Path) -> tuple[State, dict[str, Any]]:
     """The state and the facts of a checkpoint, or `BadInput` that says what is wrong with it."""
     manifest, contents = _contents(path)
     try:
-        tensors = _unpack(contents[TRAINING])
-        for name, tensor in _unpack(contents[WEIGHTS]).items():
+        tensors = tree.unpack(contents[TRAINING])
+        for name, tensor in tree.unpack(contents[WEIGHTS]).items():
             tensors[f"weights/{name}"] = tensor
-        state: State = _decode(json.loads(contents[STATE]), "", tensors)
+        state: State = tree.decode(json.loads(contents[STATE]), "", tensors)
         if tensors or not isinstance(state, dict):
             raise ValueError(f"tensors that {STATE} does not name: {sorted(tensors)}")
     except Exception as error:  # whatever a stranger's file makes a parser say, we say one sentence
@@ -301,27 +247,9 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     """The weights of a checkpoint or of a snapshot, by name."""
     _, contents = _contents(path)
     try:
-        return _unpack(contents[WEIGHTS])
+        return tree.unpack(contents[WEIGHTS])
     except Exception as error:
         raise Broken(path, f"{WEIGHTS}: {type(error).__name__}: {error}") from error
-
-
-def _unpack(data: bytes) -> dict[str, Tensor]:
-    # Cloned: tensors that look into the file's bytes are neither aligned nor ours to write to.
-    return {name: tensor.clone() for name, tensor in sorted(safetensors.torch.load(data).items())}
-
-
-def _decode(node: Any, path: str, tensors: dict[str, Tensor]) -> Any:
-    """The inverse of `_encode`; it takes the tensors out of `tensors`, where none may remain."""
-    if isinstance(node, list):
-        return [_decode(item, path, tensors) for item in node]
-    if not isinstance(node, dict):
-        return node
-    if "/tensor" in node:
-        return tensors.pop(path)
-    if "/int" in node:
-        return int(node["/int"], 16)
-    return {key: _decode(node[key], _join(path, key), tensors) for key in node}
 
 
 def _candidates(parent: Path) -> list[Path]:

@@ -1,9 +1,7 @@
 """The run directory: one owner, its configuration, its logs, its checkpoints and its summary."""
 
-import fcntl
 import hashlib
 import json
-import os
 import platform
 import re
 import sys
@@ -13,18 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from crosstraj import checkpoint
-from crosstraj.checkpoint import State
-from crosstraj.errors import BadInput, Owned
+from crosstraj.errors import BadInput
+from crosstraj.logs import Log, Warn, plain_number
+from crosstraj.owner import disown, own
+from crosstraj.tree import State
 
 FORMAT = 1  # of config.json
 LOGS = ("metrics.jsonl", "timing.jsonl", "episodes.jsonl")
-
-Warn = Callable[[str], None]
 
 
 def run_directory(root: Path, method: str, game: str, seed: int, identity: str) -> Path:
@@ -61,70 +58,6 @@ def machine_facts(compiled: bool) -> dict[str, Any]:
         "python": ".".join(platform.python_version_tuple()[:2]),
         "machine": platform.machine(),
     }
-
-
-def read_rows(path: Path) -> list[dict[str, Any]]:
-    """The complete rows of a log; a last line without its end is still being written."""
-    text = path.read_bytes() if path.exists() else b""
-    lines = text[: text.rfind(b"\n") + 1].split(b"\n")[:-1]
-    try:
-        return [json.loads(line) for line in lines]
-    except (ValueError, RecursionError) as error:
-        raise BadInput(f"{path} has a line that is not JSON: {error}; restore the file") from error
-
-
-class Log:
-    """A file of JSON lines. A row is one write of one line; equal rows are equal bytes.
-
-    What is not finite is written as Python's json does: NaN, Infinity.
-    """
-
-    def __init__(self, path: Path, warn: Warn) -> None:
-        self.path, self._warn = path, warn
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-        self._pending = b""  # rows that a full disk has not taken yet
-
-    def write(self, row: Mapping[str, Any]) -> None:
-        """Append a row. If the disk refuses it, it is kept and written before the next one."""
-        known = bool(self._pending)
-        self._pending += json.dumps(row, separators=(",", ":"), default=_number).encode() + b"\n"
-        try:
-            self._drain()
-        except OSError as error:
-            if not known:
-                self._warn(f"{self.path} cannot be written: {error.strerror}; its rows wait")
-
-    def _drain(self) -> None:
-        while self._pending:
-            self._pending = self._pending[os.write(self._file, self._pending) :]
-
-    def sync(self) -> int:
-        """Bring every row to the disk; the length of the file."""
-        self._drain()
-        os.fsync(self._file)
-        return os.fstat(self._file).st_size
-
-    def check(self, length: int) -> None:
-        """Refuse a log which is not the one that a checkpoint saw."""
-        size = os.fstat(self._file).st_size
-        if size < length or (length and os.pread(self._file, 1, length - 1) != b"\n"):
-            raise BadInput(
-                f"{self.path} is damaged: it has {size} bytes, and its checkpoint ends a row at "
-                f"byte {length}; restore the file, or start again in another directory"
-            )
-
-    def cut(self, length: int) -> None:
-        os.ftruncate(self._file, length)
-        self._pending = b""
-
-    def close(self) -> None:
-        os.close(self._file)
-
-
-def _number(value: Any) -> Any:
-    if isinstance(value, np.generic | Tensor) and value.ndim == 0:
-        return value.item()
-    raise TypeError(f"{value!r} in a row is a {type(value).__name__}; a row holds plain values")
 
 
 def _say(sentence: str) -> None:
@@ -174,7 +107,7 @@ class Run:
         directory = Path(directory)
         with _usable(directory):
             checkpoint.make_directory(directory)
-            lock = _own(directory / "owner.lock")
+            lock = own(directory / "owner.lock")
             try:
                 for place in (directory, directory / "checkpoints", directory / "snapshots"):
                     checkpoint.clean(place)
@@ -182,7 +115,7 @@ class Run:
                 metrics, timing, episodes = (Log(directory / name, warn) for name in LOGS)
                 checkpoint.fsync(directory)  # a checkpoint must not outlive the names of its logs
             except BaseException:
-                _disown(lock)
+                disown(lock)
                 raise
         known = _as_json({**facts, "identity": identity})
         logs = (metrics, timing, episodes)
@@ -219,7 +152,7 @@ class Run:
 
     def finish(self, summary: Mapping[str, Any]) -> bool:
         """Write summary.json, with "frames" in it, after the last save; on failure: warn, False."""
-        text = json.dumps({"frames": summary["frames"], **summary}, indent=1, default=_number)
+        text = json.dumps({"frames": summary["frames"], **summary}, indent=1, default=plain_number)
 
         def write() -> None:
             for log in self._logs:
@@ -287,48 +220,13 @@ class Run:
     def close(self) -> None:
         for log in self._logs:
             log.close()
-        _disown(self.lock)
+        disown(self.lock)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *failure: object) -> None:
         self.close()
-
-
-# A lock lives as long as any copy of its descriptor: one that a forked child kept would make a
-# dead owner look alive. (A started program keeps none: Python opens files with O_CLOEXEC.)
-_LOCKS: set[int] = set()
-
-
-def _own(path: Path) -> int:
-    """Lock a run directory for this process; the lock goes with the process, however it ends."""
-    lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        owner = "".join(re.findall("[0-9]", os.pread(lock, 20, 0).decode(errors="replace")))
-        os.close(lock)
-        raise Owned(f"process {owner} is writing {path.parent}; wait for it, or stop it") from None
-    _LOCKS.add(lock)
-    os.ftruncate(lock, 0)
-    os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
-    return lock
-
-
-def _disown(lock: int) -> None:
-    if lock in _LOCKS:  # it is not in a forked child, which must not unlock its parent's
-        _LOCKS.remove(lock)
-        fcntl.flock(lock, fcntl.LOCK_UN)
-        os.close(lock)
-
-
-def _close_copies() -> None:
-    while _LOCKS:
-        os.close(_LOCKS.pop())
-
-
-os.register_at_fork(after_in_child=_close_copies)
 
 
 def _settle_config(path: Path, config: dict[str, Any], identity: str) -> None:

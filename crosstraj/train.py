@@ -16,9 +16,10 @@ from crosstraj import health
 from crosstraj.config import NOT_IDENTITY, Config
 from crosstraj.envs import savable
 from crosstraj.errors import NonFinite, Refusal
+from crosstraj.logs import read_rows
 from crosstraj.policy import ppo
 from crosstraj.progress import Display
-from crosstraj.run import Run, identity_of, machine_facts, read_rows, run_directory
+from crosstraj.run import Run, identity_of, machine_facts, run_directory
 from crosstraj.signals import Interrupted, Stop
 from crosstraj.training import Training
 

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from crosstraj.checkpoint import State
 from crosstraj.config import Config
 from crosstraj.envs import make_envs
 from crosstraj.errors import NonFinite
@@ -13,6 +12,7 @@ from crosstraj.randomness import ENVIRONMENTS, Streams, derived_seed
 from crosstraj.rollout import Collector, RewardNormaliser
 from crosstraj.run import Run
 from crosstraj.signals import Interrupted, Stop
+from crosstraj.tree import State
 
 
 class Training:

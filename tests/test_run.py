@@ -23,7 +23,8 @@ import torch
 from crosstraj import checkpoint
 from crosstraj import run as run_module
 from crosstraj.errors import BadInput, Owned
-from crosstraj.run import Run, identity_of, machine_facts, read_rows, run_directory
+from crosstraj.logs import read_rows
+from crosstraj.run import Run, identity_of, machine_facts, run_directory
 
 CONFIG = {"frames": 100, "seed": 0, "objective": {"weight": 0.5, "layers": (1, 2)}}
 FACTS = {"torch": "2.13.0", "threads": 2}

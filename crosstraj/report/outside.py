@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 from crosstraj.errors import BadInput
+from crosstraj.logs import read_rows
 from crosstraj.report.published import BUDGETS, OPENAI_PPO
-from crosstraj.run import read_rows
 
 
 def compare(run: Path) -> str:

@@ -1,0 +1,45 @@
+"""What several test files share: threads that wait asleep, and one tiny trained run."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+# Two cores may be busy with something else; a thread that waits in a loop would then keep the one
+# it waits for from running. Read when torch is loaded, here and in every process a test starts.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+TINY = (
+    *("--env", "starpilot", "--envs", "8", "--rollout-steps", "32", "--encoder", "laptop"),
+    *("--policy.minibatches", "2", "--evaluation.episodes", "2", "--evaluation.envs", "2"),
+)
+
+
+class Trained(NamedTuple):
+    command: tuple[str, ...]  # without --saving.runs, which may be a copy's
+    directory: Path  # to be read only; copy it to change it
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """A finished PPO run of two updates, with its own seed."""
+    from crosstraj.cli import main
+
+    runs = tmp_path_factory.mktemp("runs")
+    command = ("train", "--method", "ppo", "--seed", "5", "--frames", "512", *TINY)
+    command += ("--machine.threads", "1")
+    assert main([*command, "--saving.runs", str(runs)]) == 0
+    (directory,) = runs.iterdir()
+    return Trained(command, directory)
+
+
+@pytest.fixture(autouse=True)
+def same_threads() -> Iterator[None]:
+    """A run sets the number of threads of its process: each test gets back what it had."""
+    import torch
+
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
