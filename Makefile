@@ -27,3 +27,16 @@ test: $(READY)
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/pytest
+
+.PHONY: bench bench-full outside-check
+# Speed against the machine's limit and against peers: at most 15 minutes; growth: at most 60.
+bench: $(READY)
+	$(BIN)/python -m benchmarks.bench
+
+bench-full: $(READY)
+	$(BIN)/python -m benchmarks.full
+
+# The shipped PPO run beside OpenAI's curve.
+outside-check: $(READY)
+	$(BIN)/python -m crosstraj.report.outside results/ppo-starpilot
+	$(BIN)/crosstraj curves results/ppo-starpilot --out results/ppo-starpilot/curves.png

@@ -244,9 +244,7 @@ def test_the_ranges_are_those_of_the_procgen_paper() -> None:
 
 @pytest.fixture(scope="module")
 def agent() -> Agent:
-    agent = Agent(
-        (SIDE, SIDE, 1), 4, encoder="laptop", feature_norm="none", context=0, rng=rng(3)
-    )
+    agent = Agent((SIDE, SIDE, 1), 4, encoder="laptop", feature_norm="none", context=0, rng=rng(3))
     with torch.no_grad():
         agent.policy.weight.mul_(30)  # as it begins, all actions are nearly equal
     return agent
