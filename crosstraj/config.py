@@ -154,6 +154,12 @@ class Config:
                 f"policy.minibatches={self.policy.minibatches} is more than the "
                 f"{self.rollout_frames} frames of a rollout; lower it, or raise rollout_steps"
             )
+        if self.order == "joint" and self.representation.minibatches != self.policy.minibatches:
+            raise BadInput(
+                f"order=joint steps both at once, but representation.minibatches="
+                f"{self.representation.minibatches} and policy.minibatches="
+                f"{self.policy.minibatches}; make them equal"
+            )
         if isinstance(self.objective, CTRLConfig):
             self._check_views(self.objective)
 

@@ -110,14 +110,16 @@ class Learner:
         averages = Averages()
         features_of, piece = self.feature_reader(rollout, averages, moved=False)
         batches = self.objective_batches(rollout, self.config.policy.epochs)
-        for index, batch in zip(self.policy_batches(len(steps.action)), batches, strict=False):
+        for index in self.policy_batches(len(steps.action)):
             self.policy_optimiser.zero()
             self.objective_optimiser.zero()
             terms = ppo.backward(self.agent, features_of, steps, index, piece, self.config.policy)
-            self.objective_backward(batch, averages)
+            # None where there is no objective, or where fragments were too short for a batch.
+            if (batch := next(batches, None)) is not None:
+                self.objective_backward(batch, averages)
+                averages.add(objective_grad_norm=self.objective_optimiser.step())
+                self.objective.after_step(self.agent.encoder)
             averages.add(policy_grad_norm=self.policy_optimiser.step(), **terms._asdict())
-            averages.add(objective_grad_norm=self.objective_optimiser.step())
-            self.objective.after_step(self.agent.encoder)
         return averages.numbers()
 
     def objective_batches(self, rollout: Rollout, epochs: int) -> Iterator[Any]:

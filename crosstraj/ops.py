@@ -50,14 +50,14 @@ def draw_members(
     the wanted cluster has nobody to offer. No loop: views sorted by (cluster, fragment) put a
     cluster into one run, and the asker's fragment into one run inside it; the draw jumps over it.
     """
-    fragments = int(fragment.max()) + 1 if len(fragment) else 1
-    key, order = (cluster * fragments + fragment).sort(stable=True)
-    begin = torch.searchsorted(key, wanted * fragments)
-    size = torch.searchsorted(key, (wanted + 1) * fragments) - begin
+    stride = 2**32  # above any fragment's number, so that the host need not wait for their maximum
+    key, order = (cluster * stride + fragment).sort(stable=True)
+    begin = torch.searchsorted(key, wanted * stride)
+    size = torch.searchsorted(key, (wanted + 1) * stride) - begin
     if own is None:
         skip_from, skip = begin, torch.zeros_like(begin)
     else:
-        mine = wanted * fragments + own[:, None]
+        mine = wanted * stride + own[:, None]
         skip_from = torch.searchsorted(key, mine)
         skip = torch.searchsorted(key, mine + 1) - skip_from
     offered = size - skip

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from crosstraj.config import Config, preset
+from crosstraj.config import Config, RepresentationConfig, preset
 from crosstraj.errors import BadInput, NonFinite
 from crosstraj.learner import Learner, feature_health
 from crosstraj.objectives import CTRLConfig
@@ -18,13 +18,13 @@ from tests.test_rollout import Scripted
 
 def small(method: str = "ctrl", **changes: object) -> Config:
     config = replace(preset(method, "default"), encoder="laptop", envs=4, rollout_steps=16)
-    config = replace(config, policy=replace(config.policy, epochs=2, minibatches=2))
+    config = replace(
+        config,
+        policy=replace(config.policy, epochs=2, minibatches=2),
+        representation=replace(config.representation, minibatches=2),
+    )
     if method == "ctrl":
-        config = replace(
-            config,
-            objective=CTRLConfig(clusters=4),
-            representation=replace(config.representation, minibatches=2),
-        )
+        config = replace(config, objective=CTRLConfig(clusters=4))
     return replace(config, **changes)  # type: ignore[arg-type]  # any field, by name
 
 
@@ -114,8 +114,11 @@ def test_a_joint_step_moves_the_encoder_whenever_anybody_trains_it(grad):
 
 def test_a_joint_gradient_is_the_sum_of_both_gradients():
     config = small(encoder_grad="both", order="joint")
-    config = replace(config, policy=replace(config.policy, epochs=1, minibatches=1))
-    config = replace(config, representation=replace(config.representation, minibatches=1))
+    config = replace(
+        config,
+        policy=replace(config.policy, epochs=1, minibatches=1),
+        representation=replace(config.representation, minibatches=1),
+    )
     learner = learner_for(config)
     rollout = rollout_for(learner, config)
     steps = ppo.experience(rollout, rollout.reward, config.policy)
@@ -147,6 +150,17 @@ def test_ppo_alone_has_no_objective_and_trains_the_encoder():
     metrics = learner.update(rollout, ppo.experience(rollout, rollout.reward, config.policy))
     assert moved(before, bits(learner)) == {"encoder", "policy", "value"}
     assert "objective_kl" not in metrics
+
+
+@pytest.mark.parametrize("order", ["objective", "policy", "joint"])
+def test_without_an_objective_the_order_makes_no_difference(order):
+    config = small("ppo", order=order)
+    learner, plain = learner_for(config), learner_for(small("ppo"))
+    rollout = rollout_for(learner, config)
+    steps = ppo.experience(rollout, rollout.reward, config.policy)
+    for one in (learner, plain):
+        one.update(rollout, steps)
+    assert bits(learner) == bits(plain)
 
 
 def test_the_order_decides_who_sees_the_moved_encoder():
@@ -265,6 +279,10 @@ def test_feature_health_of_known_features():
         ({"frames": 0}, "frames=0"),
         ({"method": "ctrk"}, "did you mean 'ctrl'"),
         ({"seed": -1}, "seed=-1"),
+        (
+            {"order": "joint", "representation": RepresentationConfig(minibatches=3)},
+            "minibatches=3",
+        ),
         ({"objective": {"keypoints": 200}}, "keypoints=200"),
         ({"objective": {"clusters": 1}}, "clusters=1"),
         ({"objective": {"temperature": 0.0}}, "temperature=0.0"),

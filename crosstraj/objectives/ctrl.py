@@ -158,7 +158,8 @@ class CTRL(Objective):
         if 0 < c.anchors < len(cluster):
             chosen = torch.randperm(len(cluster), generator=rng)[: c.anchors]
             anchor = chosen.sort().values.to(cluster.device)
-        occupied = torch.bincount(cluster, minlength=c.clusters) > 0
+        occupied = torch.zeros(c.clusters, dtype=torch.bool, device=cluster.device)
+        occupied.index_fill_(0, cluster, True)
         near, exists = ops.neighbour_clusters(
             self.prototypes, occupied, c.neighbour_count, c.neighbours
         )
@@ -180,8 +181,8 @@ class CTRL(Objective):
         """Is the clustering alive? Each figure beside its value for random unit vectors."""
         c = self.config
         generator = torch.Generator().manual_seed(0)  # the comparison is the same in every run
-        random = ops.unit(torch.randn(v.shape, generator=generator))
-        centres = ops.unit(torch.randn(self.prototypes.shape, generator=generator))
+        random = ops.unit(torch.randn(v.shape, generator=generator)).to(v)
+        centres = ops.unit(torch.randn(self.prototypes.shape, generator=generator)).to(v)
         blind = ops.sinkhorn(random @ centres.T / c.code_temperature, c.rounds)
         return {
             "view_cosine": ops.mean_cosine(v),
@@ -189,7 +190,7 @@ class CTRL(Objective):
             "code_entropy": ops.entropy(code).mean(),
             "code_entropy_random": ops.entropy(blind).mean(),
             "mean_code_entropy": ops.entropy(code.mean(0)),
-            "clusters_used": code.argmax(1).unique().numel() * torch.ones(()),
+            "clusters_used": torch.tensor(float(code.argmax(1).unique().numel())),
             "views": torch.tensor(float(len(v))),
         }
 
