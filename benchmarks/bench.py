@@ -18,6 +18,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from benchmarks.contenders import GAME, Ours, StableBaselines3, Textbook
+from benchmarks.kernels import ceiling
 from benchmarks.machine import Limit, cpu_seconds, flops_per_frame, peak_memory
 from crosstraj.config import Config, preset
 
@@ -137,6 +138,8 @@ def main() -> None:
         achieved = row["frames_per_second"] * row["mflops_per_frame"] * 1e6
         row["fraction"] = achieved / limit.median()
     figures = figures_of(rows)
+    for kind, fraction in ceiling(configs["ppo"].machine.piece, limit.measure).items():
+        figures[f"convolution kernels alone, {kind}"] = f"{fraction:.0%} of the limit"
     for low in (False, True):
         figures[f"peak memory, paper preset{', low memory' * low}"] = f"{memory(low) / 1e9:.2f} GB"
     for command in (["--help"], ["methods"], ["train", "--help"]):

@@ -124,7 +124,7 @@ def _parse(
     command: str,
     description: str | None,
     arguments: list[str],
-    default: Arguments | None = None,
+    default: Arguments = tyro.MISSING,
 ) -> Arguments:
     """Like `tyro.cli`, but a refusal while a value is built stays the sentence that it is."""
     said = io.StringIO()

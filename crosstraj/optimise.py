@@ -30,10 +30,13 @@ class Optimiser:
 
     def step(self) -> Tensor:
         """One step; returns the norm of the gradient before it was bounded."""
-        norm = nn.utils.clip_grad_norm_(self.parameters.values(), self.max_norm)
+        parameters = list(self.parameters.values())
+        norm = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
         # On an accelerator this look would wait for the device: there it is left to `Averages`.
+        # It comes before the bounding, which would spread one NaN over every gradient.
         if norm.device.type == "cpu" and not norm.isfinite():
             raise NonFinite(self._culprit())
+        nn.utils.clip_grads_with_norm_(parameters, self.max_norm, norm)
         if self.adam is not None:
             self.adam.step()
         return norm

@@ -14,6 +14,8 @@ from crosstraj.run import Run
 from crosstraj.signals import Interrupted, Stop
 from crosstraj.tree import State
 
+PATIENCE = 10  # rollbacks to one checkpoint before a run gives up
+
 
 class Training:
     """Everything that a run consists of. `state_dict` is the whole truth: nothing else survives."""
@@ -72,8 +74,11 @@ class Training:
             raise NonFinite(f"{found}; --on-nonfinite rollback would try again from the last save")
         if (state := run.restore()) is None:
             raise NonFinite(f"{found}; there is no checkpoint to roll back to")
+        rollbacks = self.rollbacks + 1  # counted on from here: each try draws other numbers
         self.load_state_dict(state)
-        self.rollbacks += 1
+        if rollbacks - self.rollbacks > PATIENCE:
+            raise NonFinite(f"{found}, as in {PATIENCE} tries before it from the last save")
+        self.rollbacks = rollbacks
         self.streams.branch(self.config.seed, self.rollbacks)
         run.warn(f"{found}; rolled back to {self.frames:,} frames")
 

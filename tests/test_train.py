@@ -1,0 +1,387 @@
+"""Training: equal bytes from equal seeds, through any stop; other environments; every preset."""
+
+import io
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tokenize
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from crosstraj import train
+from crosstraj.cli import main
+from crosstraj.config import MachineConfig, preset
+from crosstraj.logs import Log, read_rows
+from crosstraj.methods import METHODS, PRESETS
+from crosstraj.trained import read_weights
+from crosstraj.training import Training
+from tests.conftest import TINY, Trained
+
+# Four updates of 256 frames, evaluated after the second and the fourth: six rows of metrics.
+BOTH = ("--frames", "1024", "--evaluation.every", "512", *TINY)
+SMALL_CTRL = ("--objective.clusters", "8", "--representation.minibatches", "2")
+COMMANDS = {
+    "ppo": ("train", "--method", "ppo", *BOTH),
+    "ctrl": ("train", "--method", "ctrl", *BOTH, *SMALL_CTRL),
+}
+ROWS = ["update", "update", "evaluation", "update", "update", "evaluation"]
+
+# Sends a signal to itself after a number of rows of metrics, or inside a numbered evaluation.
+STOPPER = """
+import os, sys
+from crosstraj.cli import main
+from crosstraj.evaluate import Examiner
+from crosstraj.logs import Log
+
+place, number, signal = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+write, examine = Log.write, Examiner.examine
+left = {"row": number, "evaluation": number}
+
+def pass_by(what):
+    left[what] -= 1
+    return what == place and left[what] == 0
+
+def stopping_write(log, row):
+    write(log, row)
+    if log.path.name == "metrics.jsonl" and pass_by("row"):
+        os.kill(os.getpid(), signal)
+
+def stopping_examine(examiner, player, skills, frames, interrupted):
+    steps = iter([False, False, False, pass_by("evaluation")])
+
+    def look():
+        if next(steps, False):
+            os.kill(os.getpid(), signal)
+        interrupted()
+
+    return examine(examiner, player, skills, frames, look)
+
+Log.write, Examiner.examine = stopping_write, stopping_examine
+sys.exit(main(sys.argv[4:]))
+"""
+
+Stopping = tuple[str, int, signal.Signals]  # the place, its number in this process, the signal
+
+
+def start(
+    method: str, runs: Path, *more: str, stop: Stopping | None = None
+) -> subprocess.Popen[str]:
+    command = [*COMMANDS[method], *more, "--saving.runs", str(runs), "--machine.threads", "2"]
+    code = ["-m", "crosstraj"]
+    if stop:
+        place, count, number = stop
+        code = ["-c", STOPPER, place, str(count), str(int(number))]
+    return subprocess.Popen(
+        [sys.executable, *code, *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def wait(processes: list[subprocess.Popen[str]], code: int = 0) -> None:
+    """Two at a time is what two cores like; a pipe holds all that so short a run says."""
+    for process in processes:
+        said, _ = process.communicate()
+        assert process.returncode == code, said
+
+
+def only(directory: Path) -> Path:
+    (found,) = directory.iterdir()
+    return found
+
+
+def remains(run: Path) -> dict[str, Any]:
+    """All that a run is a function of: every byte but those that tell the time."""
+    files = [run / name for name in ("metrics.jsonl", "episodes.jsonl", "summary.json")]
+    files += run.glob("snapshots/*/*.safetensors")
+    last = max(run.glob("checkpoints/step-*"), key=lambda path: int(path.name[5:]))
+    files += [last / "weights.safetensors", last / "training.safetensors"]
+    state = json.loads((last / "state.json").read_bytes())
+    del state["logs"]["timing.jsonl"]  # its length: seconds have more or fewer digits
+    return {str(path.relative_to(run)): path.read_bytes() for path in files} | {"state": state}
+
+
+@pytest.fixture(scope="module")
+def straight(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A run of each method that nothing interrupted."""
+    runs = {method: tmp_path_factory.mktemp(method) for method in COMMANDS}
+    wait([start(method, place) for method, place in runs.items()])
+    return {method: only(place) for method, place in runs.items()}
+
+
+# --- The same bytes
+
+
+def test_a_run_has_its_rows_in_order(straight: dict[str, Path]) -> None:
+    for run in straight.values():
+        rows = read_rows(run / "metrics.jsonl")
+        assert [row["row"] for row in rows] == ROWS
+        assert [row["frames"] for row in rows] == [256, 512, 512, 768, 1024, 1024]
+        episodes = read_rows(run / "episodes.jsonl")
+        splits = [(row["frames"], row["split"]) for row in episodes]
+        assert splits == [(n, s) for n in (512, 1024) for s in ("seen", "unseen") for _ in "12"]
+        for row in rows[2::3]:
+            for split in ("seen", "unseen"):
+                where = (row["frames"], split)
+                played = [e["score"] for e in episodes if (e["frames"], e["split"]) == where]
+                assert row[f"{split}_return"] == np.mean(played)
+
+
+def test_the_same_seed_gives_the_same_bytes_in_another_process(
+    straight: dict[str, Path], tmp_path: Path
+) -> None:
+    wait([start(method, tmp_path / method) for method in COMMANDS])
+    for method, run in straight.items():
+        assert remains(only(tmp_path / method)) == remains(run)
+
+
+def test_another_seed_gives_other_bytes(straight: dict[str, Path], tmp_path: Path) -> None:
+    more = ("--seed", "1", "--frames", "256")
+    wait([start(method, tmp_path / method, *more) for method in COMMANDS])
+    for method, run in straight.items():
+        other = only(tmp_path / method)
+        rows = [read_rows(path / "metrics.jsonl")[0] for path in (run, other)]
+        assert rows[0].keys() == rows[1].keys()
+        assert rows[0]["surrogate"] != rows[1]["surrogate"]
+        weights = [path / "snapshots" / "step-256" / "weights.safetensors" for path in (run, other)]
+        assert weights[0].read_bytes() != weights[1].read_bytes()
+
+
+def stop_and_go_on(method: str, runs: Path, stops: list[Stopping]) -> Iterator[None]:
+    """Stop at each place in turn, in a new process each time, and then run to the end."""
+    eager = ("--saving.checkpoint-seconds", "0")
+    for stop in stops:
+        process = start(method, runs, *eager, stop=stop)
+        yield
+        killed = stop[2] == signal.SIGKILL
+        wait([process], -stop[2] if killed else 128 + stop[2])
+    process = start(method, runs, *eager)
+    yield
+    wait([process])
+
+
+def side_by_side(errands: list[Iterator[None]]) -> None:
+    """One process of each errand at a time."""
+    while errands:
+        errands = [errand for errand in errands if next(errand, "done") != "done"]
+
+
+def test_a_run_that_is_stopped_and_resumed_ends_with_the_same_bytes(
+    straight: dict[str, Path], tmp_path: Path
+) -> None:
+    stops: list[Stopping] = [
+        ("row", 1, signal.SIGTERM),  # after the first update: saved, then left
+        ("row", 2, signal.SIGKILL),  # the first evaluation is written and not yet saved
+        ("evaluation", 2, signal.SIGTERM),  # inside the second; the first was done again
+    ]
+    side_by_side([stop_and_go_on(method, tmp_path / method, stops) for method in COMMANDS])
+    for method, run in straight.items():
+        assert remains(only(tmp_path / method)) == remains(run)
+
+
+PLACES = [("row", n) for n in range(1, 7)] + [("evaluation", n) for n in (1, 2)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda s: s.name)
+@pytest.mark.parametrize(("place", "count"), PLACES)
+def test_a_run_can_be_stopped_anywhere(
+    straight: dict[str, Path], tmp_path: Path, place: str, count: int, number: signal.Signals
+) -> None:
+    stops: list[Stopping] = [(place, count, number)]
+    if (place, count, number) == ("row", 6, signal.SIGTERM):
+        pytest.skip("nothing is left to do after the last row: the run ends as if undisturbed")
+    side_by_side([stop_and_go_on(method, tmp_path / method, stops) for method in COMMANDS])
+    for method, run in straight.items():
+        assert remains(only(tmp_path / method)) == remains(run)
+
+
+@pytest.mark.slow
+def test_a_run_can_be_killed_after_every_row(straight: dict[str, Path], tmp_path: Path) -> None:
+    # Saved after each update, a process that dies at its second row has made one update; where an
+    # evaluation is due it comes first, and the update is the second row.
+    stops: list[Stopping] = [("row", 2, signal.SIGKILL)] * 3 + [("row", 3, signal.SIGKILL)] * 2
+    side_by_side([stop_and_go_on(method, tmp_path / method, stops) for method in COMMANDS])
+    for method, run in straight.items():
+        assert remains(only(tmp_path / method)) == remains(run)
+
+
+# --- In this process, one thread
+
+
+def here(*command: str, runs: Path) -> int:
+    return main([*command, "--saving.runs", str(runs), "--machine.threads", "1"])
+
+
+@pytest.fixture
+def stop_after(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Ask the run in this process to stop after some rows of metrics."""
+    write = Log.write
+
+    def arm(rows: int) -> None:
+        left = iter([False] * (rows - 1) + [True])
+
+        def stopping_write(log: Log, row: dict[str, Any]) -> None:
+            write(log, row)
+            if log.path.name == "metrics.jsonl" and next(left, False):
+                os.kill(os.getpid(), signal.SIGTERM)
+
+        monkeypatch.setattr(Log, "write", stopping_write)
+
+    return arm
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_global_generators_are_not_touched(method: str, tmp_path: Path) -> None:
+    def states() -> tuple[Any, Any, list[int]]:
+        kind, keys, *rest = np.random.get_state()  # noqa: NPY002  # that is the point
+        return random.getstate(), (kind, list(keys), rest), torch.get_rng_state().tolist()
+
+    before = states()
+    assert here(*COMMANDS[method], "--frames", "256", runs=tmp_path) == 0
+    assert states() == before
+
+
+def tree(directory: Path) -> dict[str, tuple[bytes, int]]:
+    """Every file with its content and its time, but for the owner's number in the lock."""
+    files = [path for path in directory.rglob("*") if path.is_file() and path.name != "owner.lock"]
+    return {str(path): (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
+
+
+def test_a_finished_run_says_so_and_changes_nothing(
+    trained: Trained, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(trained.directory, tmp_path / trained.directory.name)
+    before = tree(tmp_path)
+    capfd.readouterr()
+    assert here(*trained.command, runs=tmp_path) == 0
+    out, error = capfd.readouterr()
+    assert f"{trained.directory.name} is done; a larger --frames would extend it" in error
+    assert "ppo on starpilot after 512 frames" in out
+    assert tree(tmp_path) == before
+
+
+def test_a_larger_budget_extends_a_finished_run(
+    trained: Trained, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / trained.directory.name
+    shutil.copytree(trained.directory, run)
+    assert here(*trained.command, "--frames", "700", runs=tmp_path) == 0
+    assert "resuming" in capfd.readouterr().err
+    before, after = (read_rows(path / "metrics.jsonl") for path in (trained.directory, run))
+    assert after[: len(before)] == before
+    assert [(row["row"], row["frames"]) for row in after[len(before) :]] == [
+        ("update", 768),
+        ("evaluation", 768),
+    ]
+    assert json.loads((run / "summary.json").read_text())["frames"] == 768
+    assert json.loads((run / "config.json").read_text())["config"]["frames"] == 700
+
+
+def test_a_smaller_budget_is_a_finished_run(trained: Trained, tmp_path: Path) -> None:
+    shutil.copytree(trained.directory, tmp_path / trained.directory.name)
+    before = tree(tmp_path)
+    assert here(*trained.command, "--frames", "300", runs=tmp_path) == 0
+    assert tree(tmp_path) == before
+
+
+# A game that is not ours, cut short by a time limit so that an evaluation takes a moment.
+GAME = "short_pong:Short-v0"
+PONG = """
+import ale_py, gymnasium
+from gymnasium.wrappers import TimeLimit
+
+gymnasium.register_envs(ale_py)
+gymnasium.register(
+    "Short-v0", entry_point=lambda **options: TimeLimit(gymnasium.make("ALE/Pong-v5", **options), 6)
+)
+"""
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_an_atari_game_trains_and_resumes_with_new_episodes(
+    method: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    stop_after: Callable[[int], None],
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "short_pong.py").write_text(PONG)
+    monkeypatch.syspath_prepend(tmp_path)
+    sizes = ("--env", GAME, "--envs", "2", "--rollout-steps", "16", "--frames", "64")
+    command, runs = (*COMMANDS[method], *sizes), tmp_path / "runs"
+    stop_after(1)
+    assert here(*command, runs=runs) == 143
+    capfd.readouterr()
+    assert here(*command, runs=runs) == 0
+    error = capfd.readouterr().err
+    assert "at 32 frames" in error
+    assert f"{GAME} cannot save its state: resuming with new episodes" in error
+    rows = read_rows(only(runs) / "metrics.jsonl")
+    assert [(row["row"], row["frames"]) for row in rows] == [
+        ("update", 32),
+        ("update", 64),
+        ("evaluation", 64),
+    ]
+    episodes = read_rows(only(runs) / "episodes.jsonl")
+    assert [(e["level"], e["length"], e["outcome"]) for e in episodes] == [(-1, 6, "timeout")] * 4
+
+
+def test_stacked_frames_train_and_resume(tmp_path: Path, stop_after: Callable[[int], None]) -> None:
+    command = (*COMMANDS["ppo"], "--frame-stack", "2", "--frames", "512")
+    assert here(*command, runs=tmp_path / "straight") == 0
+    stop_after(1)
+    assert here(*command, runs=tmp_path / "stopped") == 143
+    assert here(*command, runs=tmp_path / "stopped") == 0
+    straight, stopped = only(tmp_path / "straight"), only(tmp_path / "stopped")
+    assert remains(stopped) == remains(straight)
+    weights, frames = read_weights(straight)
+    assert frames == 512
+    assert weights["agent"]["encoder.stages.0.weight"].shape[1] == 6  # two frames of three colours
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_of_every_method_learns_from_a_rollout(name: str, method: str) -> None:
+    config = replace(
+        preset(method, name),
+        env="starpilot",
+        envs=8,
+        rollout_steps=32,
+        encoder="laptop",
+        machine=MachineConfig(threads=1),
+    )
+    assert (config.method, config.preset) == (method, name)
+    training = Training(config)
+    learner = training.learner
+    before = {key: tensor.clone() for key, tensor in learner.flat_weights().items()}
+    metrics = train.learn(training)
+    assert all(np.isfinite(value) for value in metrics.values())
+    moved = {key for key, tensor in learner.flat_weights().items() if (tensor != before[key]).any()}
+    assert moved == set(before)  # every part learns: nothing is left out of an optimiser
+
+
+# --- The loop as text
+
+
+def test_the_loop_fits_on_two_screens_and_names_no_method() -> None:
+    source = Path(train.__file__).read_text()
+    assert len(source.splitlines()) <= 120
+    tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
+    names = [token.string for token in tokens if token.type == tokenize.NAME]
+    strings = [token.string for token in tokens if token.type == tokenize.STRING]
+    words = [word.lower() for word in names + strings if not word.startswith('"""')]
+    assert "train" in words  # it is being read
+    # PPO is named as the policy that every method shares.
+    assert not [word for word in words for name in set(METHODS) - {"ppo"} if name in word]

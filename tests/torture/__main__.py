@@ -1,0 +1,101 @@
+"""Tries every fault of docs/reliability.md on real runs and prints a table: python -m tests.torture
+
+About half an hour on two cores. Exit code 1 if anything was lost.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from tests.torture import disk, endurance, guards, resume
+from tests.torture.runs import ROOT, Outcome, Workshop
+
+SHIPPED = "the same with the shipped CTRL preset, at 3 points"
+
+ROWS: tuple[tuple[str, Callable[[Workshop], Outcome]], ...] = (
+    ("none: the plain command, beside the driven one", resume.undisturbed),
+    ("stop after each of 20 updates, and resume (PPO, CTRL)", resume.stops),
+    (SHIPPED, resume.stops_shipped),
+    ("`kill -9` at 50 random moments, saves among them", resume.kills),
+    (SHIPPED, resume.kills_shipped),
+    ("death amid or after the n-th operation of a save, every n", disk.deaths),
+    ("200 flips, 50 truncations, each file deleted; 8 real resumes", disk.damage),
+    ("disk full or directory read-only, in the middle and at the end", disk.refusals),
+    ("SIGTERM, SIGINT, SIGHUP in rollout, update, save, evaluation; twice", resume.signals),
+    (SHIPPED, resume.signals_shipped),
+    ("NaN or infinity in loss, gradient, reward; float observations", guards.nonfinite),
+    ("a malicious pickle in place of every file", guards.pickles),
+    ("a second process; a dead owner", guards.owners),
+    ("other torch version, thread count, compile flag, processor", disk.other_machines),
+    ("another format or configuration", disk.other_formats),
+    ("an observer reading 1000 times", endurance.observers),
+    ("a long run with evaluations: memory, open files", endurance.soak),
+    ("cost of saves and guards", endurance.cost),
+)
+
+
+class Result(NamedTuple):
+    fault: str
+    tried: int
+    survived: int
+    seconds: float
+
+
+def table(results: list[Result]) -> str:
+    lines = ["| fault | tried | survived | lost |", "|---|---:|---:|---:|"]
+    for row in results:
+        lost = row.tried - row.survived
+        lines.append(f"| {row.fault} | {row.tried} | {row.survived} | {lost} |")
+    return "\n".join(lines)
+
+
+def report(results: list[Result], figures: dict[str, object], place: Path) -> str:
+    """The table and the figures as text, which is also left in `place`."""
+    minutes = sum(row.seconds for row in results) / 60
+    listed = "\n".join(f"- {name}: {value}" for name, value in figures.items())
+    text = f"{table(results)}\n\n{minutes:.0f} minutes in all.\n\n{listed}\n"
+    place.mkdir(exist_ok=True)
+    (place / "torture.md").write_text(f"# make torture\n\n{text}")
+    rows = [row._asdict() for row in results]
+    values = {"rows": rows, "figures": figures}
+    (place / "torture.json").write_text(json.dumps(values, indent=1) + "\n")
+    return text
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.torture", description=__doc__)
+    parser.add_argument("--soak-seconds", type=float, default=600.0)
+    parser.add_argument("--out", type=Path, default=ROOT / "results")
+    names = [function.__name__ for _, function in ROWS]
+    parser.add_argument("--only", nargs="+", choices=names, default=names, metavar="ROW")
+    return parser.parse_args()
+
+
+def main() -> int:
+    given = parse()
+    torch.set_num_threads(1)  # rows fork: a child may not find threads that it does not have
+    results: list[Result] = []
+    with tempfile.TemporaryDirectory(prefix="torture-") as root:
+        Path(root).chmod(0o755)  # a run without privileges must reach its directory
+        shop = Workshop(Path(root), given.soak_seconds)
+        for fault, function in ROWS:
+            if function.__name__ not in given.only:
+                continue
+            print(f"{fault} ...", flush=True)
+            began = time.monotonic()
+            tried, survived = function(shop)
+            results.append(Result(fault, tried, survived, time.monotonic() - began))
+            print(f"  {survived} of {tried}, {results[-1].seconds:.0f} s", flush=True)
+    print(f"\n{report(results, shop.figures, given.out)}")
+    return int(any(row.survived < row.tried for row in results))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,141 @@
+"""What lasts: observers beside a run, ten minutes of training, and what all this care costs."""
+
+import signal
+import statistics
+import time
+import timeit
+from pathlib import Path
+
+import torch
+
+from crosstraj import checkpoint
+from crosstraj.logs import read_rows
+from crosstraj.run import LOGS
+from crosstraj.trained import read_config, read_weights
+from tests.torture.resume import FULL
+from tests.torture.runs import (
+    Job,
+    Outcome,
+    Workshop,
+    directory_of,
+    fault,
+    finish,
+    newest_of,
+    read_notes,
+    start,
+    tally,
+)
+
+LOOKS = 1000
+EVALUATIONS = 50
+INTERVAL = 120.0  # seconds between checkpoints by default
+
+ENDLESS = Job("ctrl", updates=10**6, evaluate_every=5)
+
+
+# --- An observer
+
+
+def look(directory: Path) -> str:
+    """Everything that a run directory offers while it is written."""
+    try:
+        for name in LOGS:
+            frames = [row["frames"] for row in read_rows(directory / name)]
+            if frames != sorted(frames):
+                return f"{name}: rows are not in order"
+        read_config(directory)
+        weights, _ = read_weights(directory)
+        return "" if weights["agent"] else "no weights"
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def observers(shop: Workshop) -> Outcome:
+    """Saves after each update; from the first one on, a look never fails."""
+    runs = shop.place("observed")
+    process = start(ENDLESS.command(runs), fault("run:Run.save", 1, "mark"))
+    assert process.stdout is not None
+    while "MARK" not in process.stdout.readline():
+        pass
+    directory = directory_of(runs)
+    before = len(read_rows(directory / "metrics.jsonl"))
+    complaints = [look(directory) for _ in range(LOOKS)]
+    process.send_signal(signal.SIGTERM)
+    finish(process)
+    shop.figures["updates while being observed"] = (
+        len(read_rows(directory / "metrics.jsonl")) - before
+    )
+    return tally(complaints)
+
+
+# --- A long run
+
+
+def soak(shop: Workshop) -> Outcome:
+    """Memory and open files over many updates and evaluations, after a fifth of the time."""
+    runs, notes = shop.place("soak"), shop.root / "soak-samples"
+    process = start(ENDLESS.command(runs), fault("train:learn", 0, "sample", str(notes)))
+    time.sleep(shop.soak_seconds)
+    process.send_signal(signal.SIGTERM)
+    ended = finish(process)
+    samples = read_notes(notes)
+    evaluations = sum(
+        row["row"] == "evaluation" for row in read_rows(directory_of(runs) / "metrics.jsonl")
+    )
+    warm = samples[len(samples) // 5 :]
+    edge = max(1, len(warm) // 10)
+    memory = [statistics.median(row[1] for row in part) for part in (warm[:edge], warm[-edge:])]
+    growth = memory[1] / memory[0] - 1
+    handles = {row[2] for row in warm}
+    shop.figures |= {
+        "soak: seconds": shop.soak_seconds,
+        "soak: updates": len(samples),
+        "soak: evaluations": evaluations,
+        "soak: resident memory after warm-up, MB": round(memory[0] / 1e6, 1),
+        "soak: growth, %": round(100 * growth, 3),
+        "soak: open files": sorted(handles),
+    }
+    enough = evaluations >= EVALUATIONS or shop.soak_seconds < 600
+    return tally(
+        [
+            "" if ended.code == 143 else f"it ended with {ended.code}: {ended.errors[-500:]}",
+            "" if growth < 0.01 else f"memory grew by {growth:.1%}",
+            "" if len(handles) == 1 else f"open files: {sorted(handles)}",
+            "" if enough else f"{evaluations} evaluations only",
+        ]
+    )
+
+
+# --- The price
+
+
+def guard_seconds() -> float:
+    """The looks for what is not finite, per update: rewards, each step's norm, each mean."""
+    reward, norm = torch.zeros(256, 32), torch.tensor(1.0)
+    steps, means = 8 + 4 * 8, 30  # optimiser steps and recorded figures of the shipped preset
+
+    def seconds(look: object) -> float:
+        return min(timeit.repeat(look, number=1000, repeat=5)) / 1000  # type: ignore[arg-type]
+
+    return seconds(lambda: bool(reward.isfinite().all())) + (steps + means) * seconds(
+        lambda: bool(norm.isfinite())
+    )
+
+
+def cost(shop: Workshop) -> Outcome:
+    """Saves and guards as a share of training time, with the shipped preset."""
+    reference = shop.reference(FULL)
+    newest = newest_of(directory_of(reference.runs))
+    sizes = {name: (newest / name).stat().st_size for name in checkpoint.FILES}
+    saving = reference.save_seconds / INTERVAL
+    guarding = guard_seconds() / reference.update_seconds
+    shop.figures |= {
+        "shipped preset: seconds per update": round(reference.update_seconds, 2),
+        "shipped preset: seconds per save": round(reference.save_seconds, 3),
+        "shipped preset: checkpoint, MB": round(sum(sizes.values()) / 1e6, 2),
+        "shipped preset: checkpoint by file, bytes": sizes,
+        "saves at the default interval, % of training time": round(100 * saving, 3),
+        "guards, % of training time": round(100 * guarding, 5),
+    }
+    total = saving + guarding
+    return tally(["" if total < 0.01 else f"saves and guards take {total:.1%} of training time"])
