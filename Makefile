@@ -40,3 +40,8 @@ bench-full: $(READY)
 outside-check: $(READY)
 	$(BIN)/python -m crosstraj.report.outside results/ppo-starpilot
 	$(BIN)/crosstraj curves results/ppo-starpilot --out results/ppo-starpilot/curves.png
+
+.PHONY: torture
+# Every fault of docs/reliability.md tried on real runs: about half an hour.
+torture: $(READY)
+	$(BIN)/python -m tests.torture

@@ -73,6 +73,8 @@ class MachineConfig:
     """CPU threads; 0 takes all cores."""
     piece: int = 128
     """Frames encoded at a time, so that activations stay in the cache."""
+    kernels: Literal["torch", "native"] = "torch"
+    """torch's convolutions, or our own in C: faster on most CPUs, compiled when first used."""
     low_memory: bool = False
     """Encode twice instead of keeping activations: more work, less memory (docs/performance.md)."""
     compile: bool = False
@@ -83,6 +85,8 @@ class MachineConfig:
     def __post_init__(self) -> None:
         if self.piece < 1:
             raise BadInput(f"machine.piece={self.piece}: must be at least 1")
+        if self.kernels == "native" and (self.device != "cpu" or self.compile or self.bfloat16):
+            raise BadInput("machine.kernels=native is for the CPU, in float32, and not compiled")
         if self.compile and self.device == "cpu" and not shutil.which(os.environ.get("CXX", "g++")):
             raise BadInput(
                 "machine.compile=True needs a C++ compiler: install g++, or leave it off"
@@ -154,6 +158,10 @@ class Config:
                 f"policy.minibatches={self.policy.minibatches} is more than the "
                 f"{self.rollout_frames} frames of a rollout; lower it, or raise rollout_steps"
             )
+        if self.machine.kernels == "native" and (
+            self.encoder != "impala" or self.frame_stack != 1 or self.env not in GAMES
+        ):
+            raise BadInput("machine.kernels=native is for encoder=impala on single Procgen frames")
         if self.order == "joint" and self.representation.minibatches != self.policy.minibatches:
             raise BadInput(
                 f"order=joint steps both at once, but representation.minibatches="

@@ -13,6 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from crosstraj.native import trunk
+
 EncoderKind = Literal["impala", "laptop"]
 FeatureNorm = Literal["none", "layer"]
 HeadNorm = Literal["none", "batch", "layer"]
@@ -86,12 +88,15 @@ class Impala(nn.Module):
             else nn.Identity()
         )
         self.autocast = False
+        self.native = False  # impala.c instead of the library's convolutions
         self._compiled_sizes: tuple[int, ...] = ()
         self._compiled: Callable[[Tensor], Tensor] = self.features
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # missing in torch's types
 
     def map(self, frames: Tensor) -> Tensor:
         """[B, H, W, C] uint8 -> [B, 32, h, w]; a permuted NHWC tensor is channels-last: no copy."""
+        if self.native:
+            return trunk(frames, list(self.stages.parameters()))
         pixels = frames.permute(0, 3, 1, 2).to(self.last.weight.dtype).mul_(1 / 255)
         return F.relu_(self.stages(pixels))
 

@@ -48,7 +48,8 @@ def open_run(config: Config, display: Display, *, allow_inexact: bool = False) -
     values = config.to_dict()
     identity = identity_of(values, NOT_IDENTITY)
     directory = run_directory(config.saving.runs, config.method, config.env, config.seed, identity)
-    facts = machine_facts(compiled=config.machine.compile) | {"piece": config.machine.piece}
+    facts = machine_facts(compiled=config.machine.compile)
+    facts |= {"piece": config.machine.piece, "kernels": config.machine.kernels}
     return Run.open(
         directory, values, identity, facts, allow_inexact=allow_inexact, warn=display.say
     )

@@ -20,9 +20,11 @@ import torch
 
 from crosstraj import train
 from crosstraj.cli import main
-from crosstraj.config import MachineConfig, preset
+from crosstraj.config import Config, EvaluationConfig, MachineConfig, SavingConfig, preset
 from crosstraj.logs import Log, read_rows
 from crosstraj.methods import METHODS, PRESETS
+from crosstraj.progress import Plain
+from crosstraj.signals import Stop
 from crosstraj.trained import read_weights
 from crosstraj.training import Training
 from tests.conftest import TINY, Trained
@@ -242,14 +244,30 @@ def stop_after(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     return arm
 
 
+def small(method: str, name: str, **changes: Any) -> Config:
+    """A preset with less to do in each rollout."""
+    config = replace(
+        preset(method, name),
+        env="starpilot",
+        envs=8,
+        rollout_steps=32,
+        encoder="laptop",
+        evaluation=EvaluationConfig(episodes=2, envs=2),
+        machine=MachineConfig(threads=1),
+    )
+    return replace(config, **changes)
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_the_global_generators_are_not_touched(method: str, tmp_path: Path) -> None:
     def states() -> tuple[Any, Any, list[int]]:
         kind, keys, *rest = np.random.get_state()  # noqa: NPY002  # that is the point
         return random.getstate(), (kind, list(keys), rest), torch.get_rng_state().tolist()
 
+    config = small(method, "default", frames=256, saving=SavingConfig(runs=tmp_path))
     before = states()
-    assert here(*COMMANDS[method], "--frames", "256", runs=tmp_path) == 0
+    with train.open_run(config, display := Plain(256)) as run:
+        train.train(config, run, display, Stop())
     assert states() == before
 
 
@@ -354,14 +372,7 @@ def test_stacked_frames_train_and_resume(tmp_path: Path, stop_after: Callable[[i
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", PRESETS)
 def test_every_preset_of_every_method_learns_from_a_rollout(name: str, method: str) -> None:
-    config = replace(
-        preset(method, name),
-        env="starpilot",
-        envs=8,
-        rollout_steps=32,
-        encoder="laptop",
-        machine=MachineConfig(threads=1),
-    )
+    config = small(method, name)
     assert (config.method, config.preset) == (method, name)
     training = Training(config)
     learner = training.learner

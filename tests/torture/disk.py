@@ -5,6 +5,7 @@ import os
 import random
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from tests.torture.runs import (
     play,
     steps_of,
     tally,
+    verdict,
 )
 
 FRAMES = SHORT.size.rollout_frames
@@ -90,15 +92,14 @@ def after_death(directory: Path, old: checkpoint.State, step: int) -> str:
 def deaths(shop: Workshop) -> Outcome:
     """A new step, and the same step again, which is what the end of a run does."""
     complaints = []
+    with reopen(directory_of(stopped_run(shop, "dying")), []) as run:
+        old = run.restore() or {}
     for step in (5 * FRAMES, 4 * FRAMES):
         for when in ("amid", "after"):
-            at, died = 0, True
-            while died:
-                at += 1
+            for at in count(1):
                 directory = directory_of(stopped_run(shop, "dying"))
-                with reopen(directory, []) as run:
-                    old = run.restore() or {}
-                died = die_in_a_save(directory, step, at, when)
+                if not die_in_a_save(directory, step, at, when):
+                    break
                 wrong = after_death(directory, old, step)
                 complaints.append(f"step {step}, {when} operation {at}: {wrong}" if wrong else "")
     return tally(complaints)
@@ -144,12 +145,10 @@ def resumed_from_damage(shop: Workshop, name: str, damage: Damage) -> str:
     newest = newest_of(directory_of(runs))
     damage(newest / name, random.Random(name))
     ended = play(SHORT.command(runs))
-    if ended.code or f"{newest} is broken: " not in ended.errors:
-        return f"{damage.__name__} {name}: code {ended.code}: {ended.errors[-500:]}"
-    return ends_as(SHORT, runs, shop.reference(SHORT).end)
+    return verdict(ended, runs, shop.reference(SHORT).end, words=f"{newest} is broken: ")
 
 
-def damage(shop: Workshop) -> Outcome:
+def damages(shop: Workshop) -> Outcome:
     dice = random.Random(0)
     directory = directory_of(stopped_run(shop, "damaged"))
     files = checkpoint.FILES
@@ -171,9 +170,7 @@ def refused_for_a_while(shop: Workshop, name: str, *faults: dict[str, object]) -
     place = str(runs / directory_of(shop.reference(SHORT).runs).name / "checkpoints")
     told = [{**each, "told": each["told"] or place} for each in faults]
     ended = play(SHORT.command(runs), *told)
-    if ended.code or "the run goes on" not in ended.errors:
-        return f"{name}: code {ended.code}: {ended.errors[-500:]}"
-    return ends_as(SHORT, runs, shop.reference(SHORT).end)
+    return verdict(ended, runs, shop.reference(SHORT).end, words="the run goes on")
 
 
 def refused_at_the_end(shop: Workshop, name: str, *faults: dict[str, object]) -> str:
@@ -193,8 +190,8 @@ def refused_at_the_end(shop: Workshop, name: str, *faults: dict[str, object]) ->
 
 def refusals(shop: Workshop) -> Outcome:
     shop.reference(SHORT)
-    full, free = (fault("train:learn", at, "limit", size) for at, size in ((3, 1000), (5, -1)))
     # After the first evaluation: the engine reads its pictures when its games are made.
+    full, free = (fault("train:learn", at, "limit", size) for at, size in ((4, 1000), (5, -1)))
     closed, opened = fault("train:learn", 4, "forbid"), fault("train:learn", 5, "allow")
     trials = [
         lambda: refused_for_a_while(shop, "full", full, free),
@@ -265,9 +262,7 @@ def migrated(shop: Workshop) -> str:
     runs = stopped_run(shop, "format-migrated")
     reformat(directory_of(runs), checkpoint.FORMAT - 1)
     ended = play(SHORT.command(runs), fault("commands:check_env_name", 1, "migrate"))
-    if ended.code:
-        return f"migration: code {ended.code}: {ended.errors[-500:]}"
-    return ends_as(SHORT, runs, shop.reference(SHORT).end)
+    return verdict(ended, runs, shop.reference(SHORT).end)
 
 
 def other_config(shop: Workshop, name: str, change: Callable[[Path], None], words: str) -> str:

@@ -14,6 +14,7 @@ from crosstraj.run import LOGS
 from crosstraj.trained import read_config, read_weights
 from tests.torture.resume import FULL
 from tests.torture.runs import (
+    Ended,
     Job,
     Outcome,
     Workshop,
@@ -24,6 +25,7 @@ from tests.torture.runs import (
     read_notes,
     start,
     tally,
+    wait_for_mark,
 )
 
 LOOKS = 1000
@@ -54,9 +56,7 @@ def observers(shop: Workshop) -> Outcome:
     """Saves after each update; from the first one on, a look never fails."""
     runs = shop.place("observed")
     process = start(ENDLESS.command(runs), fault("run:Run.save", 1, "mark"))
-    assert process.stdout is not None
-    while "MARK" not in process.stdout.readline():
-        pass
+    wait_for_mark(process)
     directory = directory_of(runs)
     before = len(read_rows(directory / "metrics.jsonl"))
     complaints = [look(directory) for _ in range(LOOKS)]
@@ -71,17 +71,28 @@ def observers(shop: Workshop) -> Outcome:
 # --- A long run
 
 
+def begin_soak(shop: Workshop) -> None:
+    """A run that goes on beside the rows, and notes its memory and open files."""
+    notes = fault("train:learn", 0, "sample", str(shop.root / "soak-samples"))
+    shop.beside = start(ENDLESS.command(shop.place("soak")), notes, heard=False)
+    shop.beside_until = time.monotonic() + shop.soak_seconds
+
+
+def end_soak(shop: Workshop) -> Ended | None:
+    if shop.beside is None:
+        return None
+    shop.beside.send_signal(signal.SIGTERM)
+    process, shop.beside = shop.beside, None
+    return finish(process)
+
+
 def soak(shop: Workshop) -> Outcome:
-    """Memory and open files over many updates and evaluations, after a fifth of the time."""
-    runs, notes = shop.place("soak"), shop.root / "soak-samples"
-    process = start(ENDLESS.command(runs), fault("train:learn", 0, "sample", str(notes)))
-    time.sleep(shop.soak_seconds)
-    process.send_signal(signal.SIGTERM)
-    ended = finish(process)
-    samples = read_notes(notes)
-    evaluations = sum(
-        row["row"] == "evaluation" for row in read_rows(directory_of(runs) / "metrics.jsonl")
-    )
+    """Memory and open files over many updates and evaluations, after a fifth of them."""
+    time.sleep(max(0.0, shop.beside_until - time.monotonic()))
+    ended = end_soak(shop)
+    samples = read_notes(shop.root / "soak-samples")
+    rows = read_rows(directory_of(shop.root / "soak") / "metrics.jsonl")
+    evaluations = sum(row["row"] == "evaluation" for row in rows)
     warm = samples[len(samples) // 5 :]
     edge = max(1, len(warm) // 10)
     memory = [statistics.median(row[1] for row in part) for part in (warm[:edge], warm[-edge:])]
@@ -98,7 +109,7 @@ def soak(shop: Workshop) -> Outcome:
     enough = evaluations >= EVALUATIONS or shop.soak_seconds < 600
     return tally(
         [
-            "" if ended.code == 143 else f"it ended with {ended.code}: {ended.errors[-500:]}",
+            "" if ended and ended.code == 143 else f"it did not end as asked: {ended}",
             "" if growth < 0.01 else f"memory grew by {growth:.1%}",
             "" if len(handles) == 1 else f"open files: {sorted(handles)}",
             "" if enough else f"{evaluations} evaluations only",

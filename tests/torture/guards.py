@@ -31,6 +31,7 @@ from tests.torture.runs import (
     play,
     start,
     tally,
+    wait_for_mark,
 )
 
 FRAMES = SHORT.size.rollout_frames
@@ -224,9 +225,7 @@ def refused(shop: Workshop, turn: int) -> list[str]:
     """A second process is refused; when the first is killed, the next one takes over."""
     runs = shop.place(f"owned-{turn}")
     first = start(SHORT.command(runs), fault("training:make_envs", 1, "mark"))
-    assert first.stdout is not None
-    while "MARK" not in first.stdout.readline():
-        pass
+    wait_for_mark(first)
     first.send_signal(signal.SIGSTOP)  # alive, and in no hurry
     second = play(SHORT.command(runs), fault("commands:display_for", 1, "mark"))
     first.send_signal(signal.SIGKILL)

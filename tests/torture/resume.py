@@ -26,6 +26,7 @@ from tests.torture.runs import (
     start_plain,
     steps_of,
     tally,
+    wait_for_mark,
 )
 
 LONG = {method: Job(method, updates=21, evaluate_every=9) for method in ("ppo", "ctrl")}
@@ -109,9 +110,7 @@ def kill_in_a_save(job: Job, runs: Path, dice: random.Random) -> Ended:
 def kill_by_the_clock(job: Job, runs: Path, dice: random.Random, seconds: float) -> Ended:
     """Killed from outside, at a random moment after the environments were made."""
     process = start(job.command(runs), fault("training:make_envs", 1, "mark"))
-    assert process.stdout is not None
-    while "MARK" not in (line := process.stdout.readline()) and line:
-        pass
+    wait_for_mark(process)
     time.sleep(dice.uniform(0.0, seconds))
     process.kill()
     return finish(process)

@@ -86,9 +86,13 @@ def fault(target: str, at: int, action: str, told: Any = None) -> dict[str, Any]
     return {"target": f"crosstraj.{target}", "at": at, "action": action, "told": told}
 
 
-def start(command: Sequence[str], *faults: dict[str, Any]) -> Process:
-    """A fresh process with its faults, under deterministic algorithms."""
-    return _start("tests.torture.driver", json.dumps(faults), *command)
+def start(command: Sequence[str], *faults: dict[str, Any], heard: bool = True) -> Process:
+    """A fresh process with its faults, under deterministic algorithms.
+
+    A long one is better not heard: it would wait for somebody to read what it says.
+    """
+    said = subprocess.PIPE if heard else subprocess.DEVNULL
+    return _start("tests.torture.driver", json.dumps(faults), *command, said=said)
 
 
 def start_plain(command: Sequence[str]) -> Process:
@@ -96,24 +100,32 @@ def start_plain(command: Sequence[str]) -> Process:
     return _start("crosstraj", *command)
 
 
-def _start(module: str, *arguments: str) -> Process:
+def _start(module: str, *arguments: str, said: int = subprocess.PIPE) -> Process:
     return subprocess.Popen(
         [sys.executable, "-m", module, *arguments],
         cwd=ROOT,
         env={**os.environ, "OMP_WAIT_POLICY": "passive"},  # lanes share the cores
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stdout=said,
+        stderr=said,
         text=True,
     )
 
 
 def finish(process: Process, timeout: float = 900) -> Ended:
     output, errors = process.communicate(timeout=timeout)
-    return Ended(process.returncode, output, errors, time.monotonic())
+    return Ended(process.returncode, output or "", errors or "", time.monotonic())
 
 
 def play(command: Sequence[str], *faults: dict[str, Any]) -> Ended:
     return finish(start(command, *faults))
+
+
+def wait_for_mark(process: Process) -> None:
+    """Until the process has reached its marked place, or has ended."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "MARK" in line:
+            break
 
 
 def in_lanes(work: Callable[..., Any], *items: Iterable[Any]) -> list[Any]:
@@ -158,9 +170,11 @@ def checkpoint_digests(path: Path) -> dict[str, str]:
 
 def fingerprint(directory: Path) -> dict[str, str]:
     """SHA-256 of all that a finished run must share with one that was never interrupted."""
-    logs = ("metrics.jsonl", "episodes.jsonl", "summary.json")
+    files = [directory / name for name in ("metrics.jsonl", "episodes.jsonl", "summary.json")]
+    files += directory.glob("snapshots/*/*.safetensors")
     return checkpoint_digests(newest_of(directory)) | {
-        name: hashlib.sha256((directory / name).read_bytes()).hexdigest() for name in logs
+        str(path.relative_to(directory)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in files
     }
 
 
@@ -191,6 +205,8 @@ class Workshop:
         self.root, self.soak_seconds = root, soak_seconds
         self.references: dict[Job, Reference] = {}
         self.figures: dict[str, Any] = {}  # what rows measured on the way
+        self.beside: Process | None = None  # a long run that goes on beside the rows,
+        self.beside_until = 0.0  # and until when
 
     def place(self, name: str) -> Path:
         """An empty directory that others may enter, for a run with its own root."""
@@ -248,12 +264,17 @@ def tally(complaints: Iterable[str]) -> Outcome:
     return len(each), each.count("")
 
 
+def verdict(ended: Ended, runs: Path, wanted: dict[str, str], words: str = "") -> str:
+    """Did a process end well, with the bytes it should, and did it say these words?"""
+    if ended.code or words not in ended.errors:
+        return f"{runs.name}: code {ended.code}: {ended.errors[-500:]}"
+    wrong = different(fingerprint(directory_of(runs)), wanted)
+    return f"{runs.name}: {wrong}" if wrong else ""
+
+
 def ends_as(
     job: Job, runs: Path, wanted: dict[str, str], start: Callable[..., Process] = start
 ) -> str:
     """Runs the command once more, in a fresh process: does it end with the bytes it should?"""
     ended = finish(start(job.command(runs)))
-    if ended.code:
-        return f"{runs.name}: resuming ended with {ended.code}: {ended.errors[-500:]}"
-    wrong = different(fingerprint(directory_of(runs)), wanted)
-    return f"{runs.name}: {wrong}" if wrong else ""
+    return verdict(ended, runs, wanted)

@@ -1,0 +1,287 @@
+// IMPALA's convolutions on a CPU, for frames of 64 x 64 x 3: one image at a time through every layer, so
+// that its activations stay in the core's cache, forward and back. `native.py` compiles and calls it.
+//
+// Images are NHWC with a border of one pixel; channels come in groups of 16. GCC's vector extension keeps
+// it portable: the compiler chooses the instructions. No state, no threads: callers split the images.
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef float v8 __attribute__((vector_size(32), aligned(4), may_alias));
+typedef int32_t i8 __attribute__((vector_size(32), aligned(4), may_alias));
+
+#define INLINE static inline __attribute__((always_inline))
+#define PAD(w, c) (((w) + 2) * ((w) + 2) * (c))        // floats of a W x W image with its border
+#define AT(y, x, w, c) (((y) * ((w) + 2) + (x)) * (c))  // where a pixel is, border included
+
+// What happens to a convolution's result: + bias, relu, zero where mask <= 0, + add. Null: not done.
+typedef struct {
+    const float *bias;
+    int relu;
+    const float *mask, *add;
+} Then;
+
+INLINE v8 where(i8 mask, v8 a, v8 b) { return (v8)(((i8)a & mask) | ((i8)b & ~mask)); }
+
+// P neighbouring pixels x 16 output channels: twelve accumulators at most, which fit the registers.
+INLINE void conv_tile(const int P, const float *in, int c, int row, const float *w, float *out,
+                      int co, int at, Then t) {
+    v8 acc[6][2];
+    for (int p = 0; p < P; p++)
+        for (int j = 0; j < 2; j++) acc[p][j] = (v8){0};
+    for (int ky = 0; ky < 3; ky++, in += row)
+#pragma GCC unroll 4
+        for (int k = 0; k < 3 * c; k++, w += 16) {
+            v8 w0 = *(v8 *)w, w1 = *(v8 *)(w + 8);
+#pragma GCC unroll 6
+            for (int p = 0; p < P; p++) {
+                float a = in[p * c + k];
+                acc[p][0] += a * w0;
+                acc[p][1] += a * w1;
+            }
+        }
+#pragma GCC unroll 6
+    for (int p = 0; p < P; p++)
+        for (int j = 0; j < 2; j++) {
+            int here = at + p * co + 8 * j;
+            v8 v = acc[p][j];
+            if (t.bias) v += *(v8 *)(t.bias + 8 * j);
+            if (t.relu) v = where(v > 0, v, (v8){0});
+            if (t.mask) v = where(*(v8 *)(t.mask + here) > 0, v, (v8){0});
+            if (t.add) v += *(v8 *)(t.add + here);
+            *(v8 *)(out + here) = v;
+        }
+}
+
+// 3x3 convolution of a W x W image; weights [co/16][ky][kx][ci][16].
+INLINE void conv_any(const float *in, const int c, int W, const float *w, float *out, int co,
+                     Then t) {
+    for (int b = 0; b < co; b += 16, w += 9 * c * 16) {
+        Then u = t;
+        if (u.bias) u.bias += b;
+        for (int y = 0; y < W; y++)
+            for (int x = 0; x < W;) {
+                const float *a = in + AT(y, x, W, c);
+                int row = (W + 2) * c, at = AT(y + 1, x + 1, W, co) + b, left = W - x;
+                if (left == 8 || left == 4) {
+                    conv_tile(4, a, c, row, w, out, co, at, u), x += 4;
+                } else if (left % 6 == 0) {
+                    conv_tile(6, a, c, row, w, out, co, at, u), x += 6;
+                } else {
+                    conv_tile(5, a, c, row, w, out, co, at, u), x += 5;
+                }
+            }
+    }
+}
+
+static void conv(const float *in, int c, int W, const float *w, float *out, int co, Then t) {
+    if (c == 3) conv_any(in, 3, W, w, out, co, t);  // constants, so that loops are unrolled
+    else if (c == 16) conv_any(in, 16, W, w, out, co, t);
+    else conv_any(in, 32, W, w, out, co, t);
+}
+
+INLINE void grad_tile(const int P, const float *in, int c, const float *g, int co, int W, int rows,
+                      float *dw) {
+    v8 acc[6][2];
+    for (int p = 0; p < P; p++)
+        for (int j = 0; j < 2; j++) acc[p][j] = *(v8 *)(dw + p * co + 8 * j);
+    for (int y = 0; y < rows; y++, in += (W + 2) * c, g += (W + 2) * co)
+        for (int x = 0; x < W; x++) {
+            v8 g0 = *(v8 *)(g + x * co), g1 = *(v8 *)(g + x * co + 8);
+#pragma GCC unroll 6
+            for (int p = 0; p < P; p++) {
+                float a = in[x * c + p];
+                acc[p][0] += a * g0;
+                acc[p][1] += a * g1;
+            }
+        }
+    for (int p = 0; p < P; p++)
+        for (int j = 0; j < 2; j++) *(v8 *)(dw + p * co + 8 * j) = acc[p][j];
+}
+
+// Adds to the weights' gradient dw [ky][kx][ci][co], and to the bias' gradient that follows it; a few
+// rows at a time, for the L1 cache.
+INLINE void conv_grad_any(const float *in, const int c, int W, const float *g, const int co,
+                          float *dw) {
+    int rows = W == 8 ? 8 : 4;
+    for (int y = 0; y < W; y += rows) {
+        const float *gy = g + AT(y + 1, 1, W, co);
+        for (int ky = 0; ky < 3; ky++)
+            for (int b = 0; b < co; b += 16)
+                for (int k = 0; k < 3 * c;) {
+                    const float *a = in + AT(y + ky, 0, W, c) + k;
+                    float *d = dw + (ky * 3 * c + k) * co + b;
+                    if (3 * c - k == 9) {
+                        grad_tile(5, a, c, gy + b, co, W, rows, d), k += 5;
+                    } else if (3 * c - k == 4) {
+                        grad_tile(4, a, c, gy + b, co, W, rows, d), k += 4;
+                    } else {
+                        grad_tile(6, a, c, gy + b, co, W, rows, d), k += 6;
+                    }
+                }
+        for (int b = 0; b < co; b += 8) {
+            v8 sum = *(v8 *)(dw + 9 * c * co + b);
+            for (int r = 0; r < rows; r++)
+                for (int x = 0; x < W; x++) sum += *(v8 *)(gy + AT(r, x, W, co) + b);
+            *(v8 *)(dw + 9 * c * co + b) = sum;
+        }
+    }
+}
+
+static void conv_grad(const float *in, int c, int W, const float *g, int co, float *dw) {
+    if (c == 3) conv_grad_any(in, 3, W, g, 16, dw);
+    else if (co == 16) conv_grad_any(in, c, W, g, 16, dw);
+    else conv_grad_any(in, c, W, g, 32, dw);
+}
+
+static void border(float *a, int W, int c, float value) {
+    for (int i = 0; i < W + 2; i++)
+        for (int k = 0; k < c; k++)
+            a[AT(0, i, W, c) + k] = a[AT(W + 1, i, W, c) + k] = a[AT(i, 0, W, c) + k] =
+                a[AT(i, W + 1, W, c) + k] = value;
+}
+
+// 3x3 max pooling, stride 2, of a 2W x 2W image whose border is -inf; which of the nine won goes to won.
+static void pool(const float *in, int W, int c, float *out, uint8_t *won) {
+    for (int y = 0; y < W; y++)
+        for (int x = 0; x < W; x++)
+            for (int b = 0; b < c; b += 8, won += 8) {
+                v8 most = *(v8 *)(in + AT(2 * y, 2 * x, 2 * W, c) + b);
+                i8 best = {0};
+#pragma GCC unroll 9
+                for (int k = 1; k < 9; k++) {
+                    v8 v = *(v8 *)(in + AT(2 * y + k / 3, 2 * x + k % 3, 2 * W, c) + b);
+                    i8 more = v > most;
+                    best = (best & ~more) | (more & k);
+                    most = where(more, v, most);
+                }
+                *(v8 *)(out + AT(y + 1, x + 1, W, c) + b) = most;
+                for (int i = 0; i < 8; i++) won[i] = (uint8_t)best[i];
+            }
+}
+
+static void pool_back(const float *g, int W, int c, float *out, const uint8_t *won) {
+    memset(out, 0, sizeof(float) * PAD(2 * W, c));
+    for (int y = 0; y < W; y++)
+        for (int x = 0; x < W; x++)
+            for (int b = 0; b < c; b += 8, won += 8) {
+                v8 a = *(v8 *)(g + AT(y + 1, x + 1, W, c) + b);
+                i8 best;
+                for (int i = 0; i < 8; i++) best[i] = won[i];
+#pragma GCC unroll 9
+                for (int k = 0; k < 9; k++)
+                    *(v8 *)(out + AT(2 * y + k / 3, 2 * x + k % 3, 2 * W, c) + b) +=
+                        where(best == k, a, (v8){0});
+            }
+}
+
+static void relu(const float *x, float *y, int n) {
+    for (int i = 0; i < n; i++) y[i] = x[i] > 0 ? x[i] : 0;
+}
+
+static void load(const uint8_t *frame, float *x) {
+    for (int y = 0; y < 64; y++)
+        for (int i = 0; i < 192; i++) x[AT(y + 1, 1, 64, 3) + i] = frame[y * 192 + i] * (1 / 255.f);
+}
+
+enum { STAGES = 3, FRAME = 64 * 64 * 3, RESULT = 8 * 8 * 32 };
+static const int CI[] = {3, 16, 32}, CO[] = {16, 32, 32}, SIZE[] = {32, 16, 8};  // size after pooling
+
+// Kept per image for the way back: a, h, a, h, y of each stage, and the winners of the poolings.
+#define FLOATS (5 * (PAD(32, 16) + PAD(16, 32) + PAD(8, 32)))
+#define KEPT (FLOATS + (32 * 32 * 16 + 16 * 16 * 32 + 8 * 8 * 32) / 4)
+#define PARAMS(c, co) (9 * (c) * (co) + (co))
+
+int kept(void) { return KEPT; }
+
+typedef struct {
+    float *image, *wide[STAGES], *grad[STAGES], *inner[STAGES], *own;
+} Room;
+
+static Room room(int keep) {
+    Room r = {calloc(PAD(64, 3), sizeof(float))};
+    for (int s = 0; s < STAGES; s++) {
+        r.wide[s] = malloc(sizeof(float) * PAD(2 * SIZE[s], CO[s]));
+        r.grad[s] = calloc(PAD(SIZE[s], CO[s]), sizeof(float));
+        r.inner[s] = calloc(PAD(SIZE[s], CO[s]), sizeof(float));
+        border(r.wide[s], 2 * SIZE[s], CO[s], -INFINITY);
+    }
+    r.own = keep ? NULL : calloc(KEPT, sizeof(float));
+    return r;
+}
+
+static void leave(Room r) {
+    for (int s = 0; s < STAGES; s++) free(r.wide[s]), free(r.grad[s]), free(r.inner[s]);
+    free(r.image), free(r.own);
+}
+
+// Images begin..end of frames [n,64,64,3] -> out [n,8,8,32]. params: per layer weights as in conv, then
+// bias. keep: [n, KEPT], or null when no gradient follows.
+void forward(int begin, int end, const uint8_t *frames, const float *params, float *keep,
+             float *out) {
+    Room r = room(keep != NULL);
+    for (int i = begin; i < end; i++) {
+        const float *w = params, *x = r.image;
+        float *k = keep ? keep + (long)i * KEPT : r.own;
+        uint8_t *won = (uint8_t *)(k + FLOATS);
+        load(frames + (long)i * FRAME, r.image);
+        for (int s = 0; s < STAGES; s++) {
+            int c = CO[s], W = SIZE[s], size = PAD(W, c), step = PARAMS(c, c);
+            float *y = k + 4 * size;
+            conv(x, CI[s], 2 * W, w, r.wide[s], c, (Then){w + 9 * CI[s] * c});
+            w += PARAMS(CI[s], c);
+            pool(r.wide[s], W, c, y, won);
+            won += W * W * c;
+            if (keep) border(y, W, c, 0);
+            for (int b = 0; b < 2; b++, w += 2 * step) {
+                float *a = k + 2 * b * size, *h = a + size;
+                relu(y, a, size);
+                if (keep) border(h, W, c, 0);
+                conv(a, c, W, w, h, c, (Then){w + 9 * c * c, 1});
+                conv(h, c, W, w + step, y, c, (Then){w + step + 9 * c * c, 0, NULL, y});
+            }
+            x = y;
+            k += 5 * size;
+        }
+        for (int y = 0; y < 8; y++)
+            relu(x + AT(y + 1, 1, 8, 32), out + (long)i * RESULT + y * 256, 256);
+    }
+    leave(r);
+}
+
+// Adds the gradient of images begin..end to dparams [total]: per layer [ky][kx][ci][co], then bias.
+// turned: weights of the transposed convolutions, laid out like params. grad: [n,8,8,32].
+void backward(int begin, int end, const uint8_t *frames, const float *turned, const float *keep,
+              const float *out, const float *grad, float *dparams, int total) {
+    Room r = room(1);
+    for (int i = begin; i < end; i++) {
+        const float *k = keep + (long)i * KEPT + FLOATS, *w = turned + total;
+        const uint8_t *won = (const uint8_t *)(keep + (long)(i + 1) * KEPT);
+        float *d = dparams + total;
+        load(frames + (long)i * FRAME, r.image);
+        for (int y = 0; y < 8; y++)
+            for (int j = 0; j < 256; j++) {
+                long at = (long)i * RESULT + y * 256 + j;
+                r.grad[2][AT(y + 1, 1, 8, 32) + j] = out[at] > 0 ? grad[at] : 0;
+            }
+        for (int s = STAGES - 1; s >= 0; s--) {
+            int c = CO[s], W = SIZE[s], size = PAD(W, c), step = PARAMS(c, c);
+            k -= 5 * size;
+            won -= W * W * c;
+            for (int b = 1; b >= 0; b--) {
+                const float *a = k + 2 * b * size, *h = a + size;
+                w -= 2 * step, d -= 2 * step;
+                conv_grad(h, c, W, r.grad[s], c, d + step);
+                conv(r.grad[s], c, W, w + step, r.inner[s], c, (Then){NULL, 0, h});
+                conv_grad(a, c, W, r.inner[s], c, d);
+                conv(r.inner[s], c, W, w, r.grad[s], c, (Then){NULL, 0, a, r.grad[s]});
+            }
+            w -= PARAMS(CI[s], c), d -= PARAMS(CI[s], c);
+            pool_back(r.grad[s], W, c, r.wide[s], won);
+            conv_grad(s ? k - PAD(SIZE[s - 1], CI[s]) : r.image, CI[s], 2 * W, r.wide[s], c, d);
+            if (s) conv(r.wide[s], c, 2 * W, w, r.grad[s - 1], CI[s], (Then){NULL});
+        }
+    }
+    leave(r);
+}

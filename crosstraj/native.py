@@ -1,0 +1,144 @@
+"""IMPALA's convolutions in C (impala.c): faster than the library's on processors without AVX-512.
+
+Compiled by the machine's C compiler when first asked for (`--machine.kernels native`), and kept in
+the user's cache. Images are split among threads; gradients are summed in a fixed order, so that
+results do not depend on how many there are.
+"""
+
+import ctypes
+import functools
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from crosstraj.errors import BadInput
+
+SOURCE = Path(__file__).with_name("impala.c")
+FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-shared", "-fPIC")
+CHUNKS = 8  # parts of a batch whose gradients are summed separately, then in order
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    """The compiled kernels; made once per compiler, processor and source."""
+    compiler = shutil.which(os.environ.get("CC", "cc"))
+    if compiler is None:
+        raise BadInput(
+            "machine.kernels=native needs a C compiler: install gcc or clang, or use torch"
+        )
+    said = subprocess.run([compiler, "--version"], capture_output=True, check=True).stdout
+    text = SOURCE.read_bytes() + said + " ".join((*FLAGS, platform.processor())).encode()
+    text += torch.backends.cpu.get_cpu_capability().encode()
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "crosstraj"
+    built = cache / f"impala-{hashlib.sha256(text).hexdigest()[:16]}.so"
+    if not built.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=cache) as place:
+            made = Path(place) / "impala.so"
+            _compile([compiler, *FLAGS, str(SOURCE), "-o", str(made), "-lm"])
+            made.rename(built)  # whole or not at all: another process may be doing the same
+    return ctypes.CDLL(str(built))
+
+
+def _compile(command: list[str]) -> None:
+    try:
+        subprocess.run(command, capture_output=True, check=True, text=True)
+    except subprocess.CalledProcessError as error:
+        first = error.stderr.strip().splitlines()[:1]
+        raise BadInput(
+            f"machine.kernels=native: {command[0]} could not compile {SOURCE.name} ({first}); "
+            "use machine.kernels=torch"
+        ) from error
+
+
+@functools.cache
+def _threads(count: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(count)
+
+
+def _spread(parts: int, size: int, call: Callable[[int, int, int], None]) -> None:
+    """call(part, begin, end) for each part of `size` images, on torch's number of threads.
+
+    ctypes lets go of the interpreter while C runs, so these are real threads.
+    """
+    bounds = [size * part // parts for part in range(parts + 1)]
+    jobs = [(part, bounds[part], bounds[part + 1]) for part in range(parts)]
+    if torch.get_num_threads() == 1:
+        for job in jobs:
+            call(*job)
+    else:
+        list(_threads(torch.get_num_threads()).map(lambda job: call(*job), jobs))
+
+
+def _pointer(tensor: Tensor | None) -> ctypes.c_void_p:
+    return ctypes.c_void_p(None if tensor is None else tensor.data_ptr())
+
+
+def _packed(weight: Tensor) -> Tensor:
+    """[co, ci, 3, 3] -> [co/16][ky][kx][ci][16], flat: the order in which the kernel reads."""
+    return weight.unflatten(0, (-1, 16)).permute(0, 3, 4, 2, 1).reshape(-1)
+
+
+def _flat(weights: list[Tensor], biases: list[Tensor]) -> Tensor:
+    pairs = zip(weights, biases, strict=True)
+    return torch.cat([part for pair in pairs for part in pair])
+
+
+class _Trunk(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, keep: bool, frames: Tensor, *params: Tensor) -> Tensor:
+        size, lib = len(frames), library()
+        weights, biases = list(params[::2]), list(params[1::2])
+        flat = _flat([_packed(w) for w in weights], biases)
+        out = torch.empty(size, 8, 8, 32)
+        kept = torch.empty(size, lib.kept()) if keep else None
+        given = [_pointer(x) for x in (frames, flat, kept, out)]
+        _spread(torch.get_num_threads(), size, lambda _, a, b: lib.forward(a, b, *given))
+        if kept is not None:
+            ctx.save_for_backward(frames, kept, out, *params)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        frames, kept, out, *params = ctx.saved_tensors
+        weights, biases = params[::2], params[1::2]
+        # The first layer's input needs no gradient, so nothing is turned there.
+        turned = [_packed(w.flip(2, 3).transpose(0, 1)) for w in weights[1:]]
+        flat = _flat([weights[0].reshape(-1), *turned], biases)
+        sums, grad = torch.zeros(CHUNKS, len(flat)), grad.contiguous()
+        given = [_pointer(x) for x in (frames, flat, kept, out, grad)]
+
+        def add(part: int, begin: int, end: int) -> None:
+            library().backward(begin, end, *given, _pointer(sums[part]), len(flat))
+
+        _spread(CHUNKS, len(frames), add)
+        parts = sums.sum(0).split([p.numel() for p in params])
+        return None, None, *(_as(p, part) for p, part in zip(params, parts, strict=True))
+
+
+def _as(parameter: Tensor, gradient: Tensor) -> Tensor:
+    """[ky][kx][ci][co], flat -> [co, ci, 3, 3]; a bias as it is."""
+    if parameter.ndim == 1:
+        return gradient
+    out, inputs = parameter.shape[:2]
+    return gradient.view(3, 3, inputs, out).permute(3, 2, 0, 1)
+
+
+def trunk(frames: Tensor, parameters: list[Tensor]) -> Tensor:
+    """Frames [B, 64, 64, 3] uint8 -> relu of IMPALA's last map, [B, 32, 8, 8] channels-last.
+
+    parameters: weight and bias of each convolution, in order.
+    """
+    result = _Trunk.apply(torch.is_grad_enabled(), frames.contiguous(), *parameters)
+    assert isinstance(result, Tensor)
+    return result.permute(0, 3, 1, 2)

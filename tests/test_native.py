@@ -1,0 +1,71 @@
+"""The C kernels are held to torch's: same to rounding; the same bits on any number of threads."""
+
+import shutil
+
+import pytest
+import torch
+
+from crosstraj.networks import Impala
+
+pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler: cc is not there")
+
+
+def encoders() -> tuple[Impala, Impala]:
+    """The same weights twice: torch's kernels, ours."""
+    pair = tuple(
+        Impala((64, 64, 3), "impala", "none", torch.Generator().manual_seed(0)) for _ in range(2)
+    )
+    for encoder in pair:
+        with torch.no_grad():
+            for name, parameter in encoder.named_parameters():
+                if name.endswith("bias"):
+                    parameter.uniform_(-0.1, 0.1, generator=torch.Generator().manual_seed(1))
+    pair[1].native = True
+    return pair[0], pair[1]
+
+
+def frames(count: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(2)
+    return torch.randint(256, (count, 64, 64, 3), generator=generator, dtype=torch.uint8)
+
+
+@pytest.mark.parametrize("count", [1, 5, 16])
+def test_native_values_and_gradients_equal_torchs(count):
+    plain, native = encoders()
+    direction = torch.randn(count, 256, generator=torch.Generator().manual_seed(3))
+    results = []
+    for encoder in (plain, native):
+        features = encoder(frames(count))
+        (features * direction).sum().backward()
+        results.append(features)
+    torch.testing.assert_close(results[1], results[0], atol=1e-4, rtol=1e-4)
+    for (name, mine), theirs in zip(native.named_parameters(), plain.parameters(), strict=True):
+        assert mine.grad is not None
+        assert theirs.grad is not None
+        scale = float(theirs.grad.abs().max())
+        torch.testing.assert_close(mine.grad, theirs.grad, atol=2e-4 * scale, rtol=1e-3, msg=name)
+
+
+def test_native_without_gradient_gives_the_same_features():
+    _, native = encoders()
+    with torch.no_grad():
+        without = native(frames(6))
+    assert torch.equal(without, native(frames(6)))
+    assert not without.requires_grad
+
+
+def test_native_bits_do_not_depend_on_the_number_of_threads():
+    def bits() -> list[bytes]:
+        _, native = encoders()
+        native.map(frames(13)).square().sum().backward()
+        parameters = native.stages.parameters()
+        return [p.grad.contiguous().numpy().tobytes() for p in parameters if p.grad is not None]
+
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        alone = bits()
+        torch.set_num_threads(2)
+        assert bits() == alone == bits()
+    finally:
+        torch.set_num_threads(before)
