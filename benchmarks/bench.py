@@ -6,6 +6,7 @@ a figure.
 
 import argparse
 import json
+import shutil
 import statistics
 import tempfile
 import time
@@ -20,7 +21,7 @@ from matplotlib.figure import Figure
 from benchmarks.contenders import GAME, Ours, StableBaselines3, Textbook
 from benchmarks.kernels import ceiling
 from benchmarks.machine import Limit, cpu_seconds, flops_per_frame, peak_memory
-from crosstraj.config import Config, preset
+from crosstraj.config import Config, MachineConfig, preset
 
 PARTS = ("environment", "acting", "objective", "policy", "rest")
 
@@ -33,10 +34,11 @@ class Contender(Protocol):
 
 
 def configurations() -> dict[str, Config]:
-    """What is timed of ours: one epoch, 32 x 256, 8 minibatches."""
-    ctrl = replace(preset("ctrl", "paper"), env=GAME)
+    """What is timed of ours: one epoch, 32 x 256, 8 minibatches; C kernels where there is a cc."""
+    machine = MachineConfig(kernels="native" if shutil.which("cc") else "torch")
+    ctrl = replace(preset("ctrl", "paper"), env=GAME, machine=machine)
     return {
-        "ppo": replace(preset("ppo", "paper"), env=GAME),
+        "ppo": replace(preset("ppo", "paper"), env=GAME, machine=machine),
         "ctrl": ctrl,
         "ctrl, policy first": replace(ctrl, order="policy"),
     }
@@ -72,14 +74,17 @@ def memory(low: bool) -> int:
     """Peak of a fresh process that trains the paper preset for two updates."""
     with tempfile.TemporaryDirectory() as runs:
         sizes = "--frames 16384 --evaluation.episodes 8 --evaluation.envs 8"
+        kernels = configurations()["ctrl"].machine.kernels
         what = f"--method ctrl --preset paper --env {GAME} --machine.low-memory {low}"
+        what += f" --machine.kernels {kernels}"
         return peak_memory([*what.split(), *sizes.split(), "--saving.runs", runs])
 
 
 def table(report: dict[str, Any]) -> str:
     limit = report["limit_gflops"]
     lines = [
-        f"limit: {limit:.0f} GFLOP/s (fp32 matrix multiplication, {report['threads']} threads)",
+        f"limit: {limit:.0f} GFLOP/s (fp32 matrix multiplication, {report['threads']} threads); "
+        f"our convolutions: {report['kernels']}",
         "",
         "| who | frames/s | slowest - fastest | MFLOP/frame | of the limit | "
         + " | ".join(PARTS)
@@ -139,7 +144,7 @@ def main() -> None:
         row["fraction"] = achieved / limit.median()
     figures = figures_of(rows)
     for kind, fraction in ceiling(configs["ppo"].machine.piece, limit.measure).items():
-        figures[f"convolution kernels alone, {kind}"] = f"{fraction:.0%} of the limit"
+        figures[f"torch's convolution kernels alone, {kind}"] = f"{fraction:.0%} of the limit"
     for low in (False, True):
         figures[f"peak memory, paper preset{', low memory' * low}"] = f"{memory(low) / 1e9:.2f} GB"
     for command in (["--help"], ["methods"], ["train", "--help"]):
@@ -147,6 +152,7 @@ def main() -> None:
     report = {
         "limit_gflops": limit.median() / 1e9,
         "threads": torch.get_num_threads(),
+        "kernels": configs["ppo"].machine.kernels,
         "contenders": rows,
         "figures": figures,
         "minutes": (time.perf_counter() - began) / 60,

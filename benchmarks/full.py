@@ -34,6 +34,7 @@ def variants() -> dict[str, Config]:
         rows[f"N {n}"] = replace(base, envs=n)
     for piece in (16, 32, 64, 256, 512):
         rows[f"piece {piece}"] = replace(base, machine=replace(base.machine, piece=piece))
+    rows["native kernels"] = replace(base, machine=replace(base.machine, kernels="native"))
     rows["low memory"] = replace(base, machine=replace(base.machine, low_memory=True))
     rows["one thread"] = replace(base, machine=replace(base.machine, threads=1))
     rows["compiled"] = replace(base, machine=replace(base.machine, compile=True))

@@ -43,7 +43,12 @@ ROWS: tuple[tuple[str, Row], ...] = (
     ("cost of saves and guards", endurance.cost),
 )
 # These need both cores, and one of them is timed: the long run begins after them, beside the rest.
-FIRST = (endurance.cost, resume.stops_shipped, resume.kills_shipped, resume.signals_shipped)
+FIRST: tuple[Row, ...] = (
+    endurance.cost,
+    resume.stops_shipped,
+    resume.kills_shipped,
+    resume.signals_shipped,
+)
 
 
 class Result(NamedTuple):
@@ -100,7 +105,8 @@ def attempt(fault: str, row: Row, shop: Workshop) -> Result:
 def attempt_all(names: list[str], shop: Workshop) -> list[Result]:
     """Every row asked for, in the order of the table; the long run goes on beside most of them."""
     chosen = [(fault, row) for fault, row in ROWS if row.__name__ in names]
-    results = {row: attempt(fault, row, shop) for fault, row in chosen if row in FIRST}
+    results: dict[Row, Result] = {}
+    results |= {row: attempt(fault, row, shop) for fault, row in chosen if row in FIRST}
     try:
         if endurance.soak.__name__ in names:
             endurance.begin_soak(shop)

@@ -5,6 +5,7 @@ import os
 import random
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 
 from crosstraj import checkpoint
 from crosstraj.run import Run
+from crosstraj.tree import State
 from tests.test_checkpoint import Fault, equal
 from tests.torture.resume import SHORT
 from tests.torture.runs import (
@@ -73,7 +75,7 @@ def die_in_a_save(directory: Path, step: int, at: int, when: str) -> bool:
     return code == 9
 
 
-def after_death(directory: Path, old: checkpoint.State, step: int) -> str:
+def after_death(directory: Path, old: State, step: int) -> str:
     """Is the newest valid checkpoint the old or the new one, and do the logs agree with it?"""
     sentences: list[str] = []
     with reopen(directory, sentences) as run:
@@ -194,16 +196,14 @@ def refusals(shop: Workshop) -> Outcome:
     full, free = (fault("train:learn", at, "limit", size) for at, size in ((4, 1000), (5, -1)))
     closed, opened = fault("train:learn", 4, "forbid"), fault("train:learn", 5, "allow")
     trials = [
-        lambda: refused_for_a_while(shop, "full", full, free),
-        lambda: refused_for_a_while(shop, "read-only", closed, opened),
-        lambda: refused_at_the_end(shop, "full", {**full, "at": 5}),
-        lambda: refused_at_the_end(shop, "read-only", {**closed, "at": 5}),
+        partial(refused_for_a_while, shop, "full", full, free),
+        partial(refused_for_a_while, shop, "read-only", closed, opened),
+        partial(refused_at_the_end, shop, "full", {**full, "at": 5}),
+        partial(refused_at_the_end, shop, "read-only", {**closed, "at": 5}),
     ]
     for at in (6, 7, 8, 9):  # each file of the second save; the first call wrote config.json
         no_space = fault("checkpoint:_write_file", at, "no space", "-")
-        trials.append(
-            lambda at=at, no_space=no_space: refused_for_a_while(shop, f"space-{at}", no_space)
-        )
+        trials.append(partial(refused_for_a_while, shop, f"space-{at}", no_space))
     return tally(in_lanes(lambda trial: trial(), trials))
 
 
@@ -281,27 +281,15 @@ def edit_config(directory: Path, old: str, new: str) -> None:
 def other_formats(shop: Workshop) -> Outcome:
     shop.reference(SHORT)
     stopped_run(shop, "format")
+    other_identity = partial(rewritten, facts={"identity": "0" * 64})
+    other_name = partial(edit_config, old='"identity": "', new='"identity": "0')
+    newer = partial(edit_config, old='"format": 1', new='"format": 2')
     trials = [
-        lambda: other_format(shop, checkpoint.FORMAT + 1),
-        lambda: other_format(shop, checkpoint.FORMAT - 1),
-        lambda: migrated(shop),
-        lambda: other_config(
-            shop,
-            "identity of the checkpoint",
-            lambda directory: rewritten(directory, {"identity": "0" * 64}),
-            "is of another configuration",
-        ),
-        lambda: other_config(
-            shop,
-            "identity of the directory",
-            lambda directory: edit_config(directory, '"identity": "', '"identity": "0'),
-            "holds another configuration",
-        ),
-        lambda: other_config(
-            shop,
-            "format of the configuration",
-            lambda directory: edit_config(directory, '"format": 1', '"format": 2'),
-            "has format 2",
-        ),
+        partial(other_format, shop, checkpoint.FORMAT + 1),
+        partial(other_format, shop, checkpoint.FORMAT - 1),
+        partial(migrated, shop),
+        partial(other_config, shop, "checkpoint", other_identity, "is of another configuration"),
+        partial(other_config, shop, "directory", other_name, "holds another configuration"),
+        partial(other_config, shop, "format", newer, "has format 2"),
     ]
     return tally(in_lanes(lambda trial: trial(), trials))
