@@ -20,7 +20,13 @@ from matplotlib.figure import Figure
 
 from benchmarks.contenders import GAME, Ours, StableBaselines3, Textbook
 from benchmarks.kernels import ceiling
-from benchmarks.machine import Limit, cpu_seconds, flops_per_frame, peak_memory
+from benchmarks.machine import (
+    Limit,
+    cpu_seconds,
+    flops_per_frame,
+    peak_memory,
+    seconds_to_first_step,
+)
 from crosstraj.config import Config, MachineConfig, preset
 
 PARTS = ("environment", "acting", "objective", "policy", "rest")
@@ -70,10 +76,11 @@ def race(contenders: dict[str, Contender], turns: int, limit: Limit) -> dict[str
     return result
 
 
-def memory(low: bool) -> int:
+def memory(low: bool, minibatches: int = 8) -> int:
     """Peak of a fresh process that trains the paper preset for two updates."""
     with tempfile.TemporaryDirectory() as runs:
         sizes = "--frames 16384 --evaluation.episodes 8 --evaluation.envs 8"
+        sizes += f" --representation.minibatches {minibatches}"
         kernels = configurations()["ctrl"].machine.kernels
         what = f"--method ctrl --preset paper --env {GAME} --machine.low-memory {low}"
         what += f" --machine.kernels {kernels}"
@@ -149,6 +156,7 @@ def main() -> None:
         figures[f"peak memory, paper preset{', low memory' * low}"] = f"{memory(low) / 1e9:.2f} GB"
     for command in (["--help"], ["methods"], ["train", "--help"]):
         figures[f"CPU time of crosstraj {' '.join(command)}"] = f"{cpu_seconds(command):.2f} s"
+    figures["time to the first environment step"] = f"{seconds_to_first_step():.1f} s"
     report = {
         "limit_gflops": limit.median() / 1e9,
         "threads": torch.get_num_threads(),

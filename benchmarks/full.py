@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from benchmarks.bench import memory
 from benchmarks.contenders import GAME, Ours
 from benchmarks.machine import Limit, flops_per_frame
 from crosstraj.config import Config, preset
@@ -81,6 +82,10 @@ def main() -> None:
         lines.append(f"| {name}{note} | {1 / theirs:.0f} | {theirs / mine:.2f} | {flops:.2f} |")
         print(lines[-1], flush=True)
         other.training.envs.close()
+    lines += ["", "| frames per minibatch | peak memory, GB |", "|---|---|"]
+    for count in (4, 8, 16):
+        lines.append(f"| {8192 // count} | {memory(False, count) / 1e9:.2f} |")
+        print(lines[-1], flush=True)
     minutes = (time.perf_counter() - began) / 60
     given.out.mkdir(parents=True, exist_ok=True)
     (given.out / "full.json").write_text(json.dumps({"rows": report, "minutes": minutes}, indent=1))

@@ -4,6 +4,7 @@ import resource
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -83,6 +84,26 @@ def peak_memory(arguments: Sequence[str]) -> int:
     )
     (line,) = (line for line in done.stdout.splitlines() if line.startswith("PEAK"))
     return int(line.split()[1]) * 1024
+
+
+def seconds_to_first_step() -> float:
+    """Wall time from starting `crosstraj train` to its first environment step, in a new process."""
+    script = (
+        "import os, sys, time; from crosstraj.cli import main;"
+        "from crosstraj.envs import ProcgenVectorEnv;"
+        "say = lambda *_: (print('FIRST', time.time(), flush=True), os._exit(0));"
+        "ProcgenVectorEnv.step = say; main(sys.argv[1:])"
+    )
+    with tempfile.TemporaryDirectory() as runs:
+        began = time.time()
+        done = subprocess.run(
+            [sys.executable, "-c", script, "train", "--saving.runs", runs],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    (line,) = (line for line in done.stdout.splitlines() if line.startswith("FIRST"))
+    return float(line.split()[1]) - began
 
 
 def cpu_seconds(arguments: Sequence[str]) -> float:
