@@ -36,7 +36,7 @@ def train(arguments: list[str]) -> None:
         "train",
         f"Train `{method}` with preset `{name}`; any value can be changed.",
         arguments,
-        TrainArguments(preset(method, name)),
+        default=TrainArguments(preset(method, name)),
     )
     config = given.config
     check_env_name(config.env)
@@ -124,7 +124,7 @@ def _parse(
     command: str,
     description: str | None,
     arguments: list[str],
-    default: Arguments = tyro.MISSING,
+    **options: Any,
 ) -> Arguments:
     """Like `tyro.cli`, but a refusal while a value is built stays the sentence that it is."""
     said = io.StringIO()
@@ -135,8 +135,8 @@ def _parse(
                 prog=f"crosstraj {command}",
                 description=description,
                 args=arguments,
-                default=default,
                 config=(tyro.conf.FlagConversionOff,),
+                **options,
             )
     except SystemExit as end:
         cause: BaseException | None = end

@@ -46,7 +46,7 @@ class Rate:
             self.first, self.began = frames, time.monotonic()
         passed = time.monotonic() - self.began
         rate = (frames - self.first) / passed if passed > 0 else 0.0
-        return rate, clock((self.budget - frames) / rate) if rate else "-:--:--"
+        return rate, clock(max(0, self.budget - frames) / rate) if rate else "-:--:--"
 
 
 class Plain:

@@ -79,6 +79,7 @@ def train(config: Config, run: Run, display: Display, stop: Stop) -> dict[str, A
     resume(training, run, display)
     saved = time.monotonic()
     latest = latest_figures(run)
+    display.show(training.frames, latest)
     try:
         while True:
             if training.examiner.due(training.frames, training.examined):
