@@ -320,12 +320,12 @@ def test_doctor_finds_nothing_wrong_here(capfd: Capture) -> None:
 def test_doctor_names_what_is_missing_and_how_to_get_it(
     monkeypatch: pytest.MonkeyPatch, capfd: Capture
 ) -> None:
-    absent = ("torch", "tensorboard")
+    absent = ("torch", "ale-py")
     monkeypatch.setattr(doctor, "_version", lambda package: None if package in absent else "1")
     code, out, error = answer(capfd, "doctor")
     assert code == 1
     assert "missing: pip install torch" in out
-    assert "pip install 'crosstraj[tensorboard]'" in out
+    assert "pip install 'crosstraj[atari]'" in out
     assert error == "crosstraj: something is missing or broken: see above\n"
 
 

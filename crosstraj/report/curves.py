@@ -20,26 +20,25 @@ def draw_curves(run: Path, out: Path) -> Path:
     if not rows:
         raise BadInput(f"{run} has no rows in metrics.jsonl; give the directory of a run")
     panels = [panel for panel in PANELS if any(key in row for row in rows for key in panel[1])]
-    if not panels:
-        raise BadInput(
-            f"{run}/metrics.jsonl has none of the figures of a run; was it written by one?"
-        )
-    figure = Figure(figsize=(4.2 * len(panels), 3.4), layout="constrained")
+    columns = min(3, len(panels))
+    lines = -(-len(panels) // columns)
+    figure = Figure(figsize=(4.2 * columns, 3.0 * lines + 0.3), layout="constrained")
     FigureCanvasAgg(figure)
-    for axes, (title, series) in zip(
-        figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True
-    ):
+    grid = figure.subplots(lines, columns, squeeze=False).flat
+    for axes, (title, series) in zip(grid, panels, strict=False):
         for key, (label, colour, style) in series.items():
             _line(axes, rows, key, label, colour, style)
         axes.set_title(title, fontsize=10)
-        axes.set_xlabel("frames")
+        axes.set_xlabel("frames", fontsize=8)
+        axes.ticklabel_format(axis="x", style="sci", scilimits=(3, 3), useMathText=True)
         axes.grid(alpha=0.3)
         axes.legend(fontsize=8)
+        if LOGARITHMIC & series.keys():
+            axes.set_yscale("log")
+    for axes in list(grid):  # what is left of the grid
+        axes.set_axis_off()
     figure.suptitle(run.resolve().name, fontsize=9)
-    try:
-        figure.savefig(out, dpi=120)
-    except (OSError, ValueError) as error:  # ValueError: a kind of picture that does not exist
-        raise BadInput(f"{out} cannot be written: {error}") from error
+    figure.savefig(out, dpi=110)
     return out
 
 
@@ -70,11 +69,13 @@ PANELS: list[tuple[str, Series]] = [
         "effective rank",
         {"feature_rank": ("features", BLUE, "-"), "view_rank": ("views", PURPLE, "-")},
     ),
+    ("policy entropy", {"entropy": ("entropy", GREEN, "-")}),
     (
-        "policy",
-        {"entropy": ("entropy", GREEN, "-"), "objective_kl": ("KL by the objective", ORANGE, "-")},
+        "KL of the policy by one objective update",
+        {"objective_kl": ("KL", ORANGE, "-")},
     ),
 ]
+LOGARITHMIC = {"objective_kl"}
 
 
 def _line(
