@@ -360,8 +360,8 @@ def test_curves_draws_a_png_of_one_panel_per_kind_of_figure(
     assert (code, said) == (0, f"{out}\n")
     picture = out.read_bytes()
     assert picture[:8] == b"\x89PNG\r\n\x1a\n"
-    # PPO has returns, ranks and a policy: three panels of 4.2 by 3.4 inches, 120 dots each.
-    assert struct.unpack(">II", picture[16:24]) == (1512, 408)
+    # PPO has returns, ranks and a policy: three panels of 4.2 by 3.3 inches, 110 dots each.
+    assert struct.unpack(">II", picture[16:24]) == (1386, 363)
 
 
 def test_a_run_draws_its_own_curves(trained: Trained) -> None:

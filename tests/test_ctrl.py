@@ -153,7 +153,8 @@ def test_mined_views_come_from_the_nearest_occupied_clusters_of_other_fragments(
     cluster = torch.randint(6, (60,), generator=rng(1))
     cluster[cluster == 4] = 5  # cluster 4 is empty
     fragment = torch.randint(5, (60,), generator=rng(2))
-    similarity = F.normalize(method.prototypes, dim=1) @ F.normalize(method.prototypes, dim=1).T
+    unit = F.normalize(method.prototypes.detach(), dim=1)
+    similarity = unit @ unit.T
     _, mined, valid = method.mine(cluster, fragment, rng())
     for n in range(60):
         others = [c for c in range(6) if c not in (int(cluster[n]), 4)]

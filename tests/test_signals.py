@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -13,6 +14,15 @@ from crosstraj.errors import Refusal
 from crosstraj.signals import HANDLED, Interrupted, Stop
 
 CODES = {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGHUP: 129}
+
+
+@pytest.fixture(autouse=True)
+def _default_handlers() -> Iterator[None]:
+    """A shell starts background jobs with SIGINT ignored, and what is ignored stays ignored."""
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in HANDLED}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.mark.parametrize("number", HANDLED)

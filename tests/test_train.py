@@ -193,28 +193,30 @@ def test_a_run_that_is_stopped_and_resumed_ends_with_the_same_bytes(
         assert remains(only(tmp_path / method)) == remains(run)
 
 
-PLACES = [("row", n) for n in range(1, 7)] + [("evaluation", n) for n in (1, 2)]
+ANYWHERE: list[Stopping] = [
+    (place, count, number)
+    for place, last in (("row", 6), ("evaluation", 2))
+    for count in range(1, last + 1)
+    for number in (signal.SIGTERM, signal.SIGKILL)
+    if (place, count, number) != ("row", 6, signal.SIGTERM)  # too late: the run just ends
+]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda s: s.name)
-@pytest.mark.parametrize(("place", "count"), PLACES)
+@pytest.mark.parametrize("stop", ANYWHERE, ids=lambda stop: f"{stop[0]}{stop[1]}-{stop[2].name}")
 def test_a_run_can_be_stopped_anywhere(
-    straight: dict[str, Path], tmp_path: Path, place: str, count: int, number: signal.Signals
+    straight: dict[str, Path], tmp_path: Path, stop: Stopping
 ) -> None:
-    stops: list[Stopping] = [(place, count, number)]
-    if (place, count, number) == ("row", 6, signal.SIGTERM):
-        pytest.skip("nothing is left to do after the last row: the run ends as if undisturbed")
-    side_by_side([stop_and_go_on(method, tmp_path / method, stops) for method in COMMANDS])
+    side_by_side([stop_and_go_on(method, tmp_path / method, [stop]) for method in COMMANDS])
     for method, run in straight.items():
         assert remains(only(tmp_path / method)) == remains(run)
 
 
 @pytest.mark.slow
-def test_a_run_can_be_killed_after_every_row(straight: dict[str, Path], tmp_path: Path) -> None:
-    # Saved after each update, a process that dies at its second row has made one update; where an
-    # evaluation is due it comes first, and the update is the second row.
-    stops: list[Stopping] = [("row", 2, signal.SIGKILL)] * 3 + [("row", 3, signal.SIGKILL)] * 2
+def test_a_run_can_be_killed_again_and_again(straight: dict[str, Path], tmp_path: Path) -> None:
+    # An update is saved, an evaluation alone is not. What each process has written when it dies:
+    # 1 2 | 2 e | e 3 | e 3 4 | 4 e, and the last one writes that e again.
+    stops: list[Stopping] = [("row", rows, signal.SIGKILL) for rows in (2, 2, 2, 3, 2)]
     side_by_side([stop_and_go_on(method, tmp_path / method, stops) for method in COMMANDS])
     for method, run in straight.items():
         assert remains(only(tmp_path / method)) == remains(run)

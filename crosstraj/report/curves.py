@@ -20,6 +20,10 @@ def draw_curves(run: Path, out: Path) -> Path:
     if not rows:
         raise BadInput(f"{run} has no rows in metrics.jsonl; give the directory of a run")
     panels = [panel for panel in PANELS if any(key in row for row in rows for key in panel[1])]
+    if not panels:
+        raise BadInput(
+            f"{run}/metrics.jsonl has none of the figures of a run; was it written by one?"
+        )
     columns = min(3, len(panels))
     lines = -(-len(panels) // columns)
     figure = Figure(figsize=(4.2 * columns, 3.0 * lines + 0.3), layout="constrained")
@@ -38,7 +42,10 @@ def draw_curves(run: Path, out: Path) -> Path:
     for axes in list(grid):  # what is left of the grid
         axes.set_axis_off()
     figure.suptitle(run.resolve().name, fontsize=9)
-    figure.savefig(out, dpi=110)
+    try:
+        figure.savefig(out, dpi=110)
+    except (OSError, ValueError) as error:  # ValueError: a kind of picture that does not exist
+        raise BadInput(f"{out} cannot be written: {error}") from error
     return out
 
 
