@@ -25,12 +25,16 @@ class Trained(NamedTuple):
 @pytest.fixture(scope="session")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     """A finished PPO run of two updates, with its own seed."""
+    import torch
+
     from crosstraj.cli import main
 
+    threads = torch.get_num_threads()
     runs = tmp_path_factory.mktemp("runs")
     command = ("train", "--method", "ppo", "--seed", "5", "--frames", "512", *TINY)
     command += ("--machine.threads", "1")
     assert main([*command, "--saving.runs", str(runs)]) == 0
+    torch.set_num_threads(threads)
     (directory,) = runs.iterdir()
     return Trained(command, directory)
 
