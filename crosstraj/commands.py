@@ -15,6 +15,7 @@ from rich.table import Table
 from crosstraj.config import Config, check_env_name, preset
 from crosstraj.errors import BadInput, Refusal
 from crosstraj.evaluate import EASY_RANGE, Examiner, normalised, summarise
+from crosstraj.native import keep_memory
 from crosstraj.progress import display_for
 
 
@@ -40,6 +41,7 @@ def train(arguments: list[str]) -> None:
     )
     config = given.config
     check_env_name(config.env)
+    keep_memory()
     from crosstraj.signals import Stop
     from crosstraj.train import open_run
     from crosstraj.train import train as train_run
@@ -92,6 +94,7 @@ def evaluate(arguments: list[str]) -> None:
     )
     config = replace(stored, evaluation=evaluation, seed=given.seed)
     weights, frames = read_weights(given.run, given.step)
+    keep_memory()
     torch.set_num_threads(config.threads)
     examiner = Examiner(config)
     learner = Learner(config, examiner.pool("seen").envs, Streams(config.seed))

@@ -28,6 +28,18 @@ FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-shared", "-fPIC")
 CHUNKS = 8  # parts of a batch whose gradients are summed separately, then in order
 
 
+def keep_memory() -> None:
+    """Let the process keep memory that it frees, for the sake of speed; glibc only.
+
+    Otherwise the memory of large tensors goes back to the system each time, and every page of it is
+    faulted in and zeroed anew: hundreds of faults per training frame.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(-4, 0)  # M_MMAP_MAX: never a mapping of its own for a large block
+        mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD: never give the top of the heap back
+
+
 @functools.cache
 def library() -> ctypes.CDLL:
     """The compiled kernels; made once per compiler, processor and source."""
