@@ -1,19 +1,34 @@
 """Is the representation alive? Trouble said in words, from the figures of one update."""
 
 import math
-from collections.abc import Iterator
 
 from crosstraj.config import Config
 from crosstraj.objectives import CTRLConfig
 
 
-def complaints(metrics: dict[str, float], config: Config) -> Iterator[str]:
-    """A sentence for each thing that is wrong; none when all is well."""
-    if isinstance(config.objective, CTRLConfig):
-        clusters = config.objective.clusters
-        for sentence in (collapse(metrics, clusters), too_few_views(metrics, clusters)):
-            if sentence:
-                yield sentence
+class Watch:
+    """Says what is wrong once, when it begins; not again with every update."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.known: set[str] = set()
+
+    def news(self, metrics: dict[str, float]) -> list[str]:
+        """Sentences for what is wrong now and was not wrong before."""
+        wrong = complaints(metrics, self.config)
+        fresh = [sentence for kind, sentence in wrong.items() if kind not in self.known]
+        self.known = set(wrong)
+        return fresh
+
+
+def complaints(metrics: dict[str, float], config: Config) -> dict[str, str]:
+    """A sentence for each thing that is wrong, by its name; none when all is well."""
+    if not isinstance(config.objective, CTRLConfig):
+        return {}
+    clusters = config.objective.clusters
+    looks = {"collapse": collapse, "too few views": too_few_views}
+    found = {name: look(metrics, clusters) for name, look in looks.items()}
+    return {name: sentence for name, sentence in found.items() if sentence is not None}
 
 
 def collapse(metrics: dict[str, float], clusters: int) -> str | None:

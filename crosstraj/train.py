@@ -12,10 +12,10 @@ from typing import Any
 
 import torch
 
-from crosstraj import health
 from crosstraj.config import NOT_IDENTITY, Config
 from crosstraj.envs import savable
 from crosstraj.errors import NonFinite, Refusal
+from crosstraj.health import Watch
 from crosstraj.logs import read_rows
 from crosstraj.policy import ppo
 from crosstraj.progress import Display
@@ -77,7 +77,7 @@ def train(config: Config, run: Run, display: Display, stop: Stop) -> dict[str, A
     """Train until the budget is spent; returns the summary that the run directory then holds."""
     training = Training(config)
     resume(training, run, display)
-    saved = time.monotonic()
+    saved, watch = time.monotonic(), Watch(config)
     latest = latest_figures(run)
     display.show(training.frames, latest)
     try:
@@ -97,7 +97,7 @@ def train(config: Config, run: Run, display: Display, stop: Stop) -> dict[str, A
             run.metrics.write({"row": "update", "frames": training.frames, **metrics})
             run.timing.write({"frames": training.frames, "seconds": time.monotonic() - began})
             display.show(training.frames, latest)
-            for sentence in health.complaints(metrics, config):
+            for sentence in watch.news(metrics):
                 display.say(sentence)
             if training.at_snapshot():
                 run.snapshot(training.learner.flat_weights(), training.frames)
