@@ -9,7 +9,7 @@ import subprocess
 import sys
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from crosstraj import checkpoint
 from tests.torture.disk import stopped_run
@@ -41,25 +41,25 @@ ROLLING = SHORT._replace(options=("--on-nonfinite", "rollback"))
 # --- Not finite
 
 
-POISONS = {  # in the third update: where it is put, and the words that must name it
-    "policy loss": ("policy.ppo:terms", 2 * 32 + 5, "poison terms", "the gradient of "),
-    "objective loss": (
-        "objectives.ctrl:CTRL.loss",
-        2 * 8 + 5,
-        "poison loss",
-        "the gradient of objective.",
+class Poison(NamedTuple):
+    """Where it is put in the third update, and the words that must name it."""
+
+    target: str
+    at: int
+    action: str
+    words: str
+
+
+POISONS = {  # an update has 32 steps of the games, 2 steps of the objective, 8 of the policy
+    "policy loss": Poison("policy.ppo:terms", 2 * 8 + 5, "poison terms", "the gradient of "),
+    "objective loss": Poison(
+        "objectives.ctrl:CTRL.loss", 2 * 2 + 2, "poison loss", "the gradient of objective."
     ),
-    "gradient": (
-        "policy.ppo:backward",
-        2 * 32 + 5,
-        "poison gradient",
-        "the gradient of policy.weight is not finite",
+    "gradient": Poison(
+        "policy.ppo:backward", 2 * 8 + 5, "poison gradient", "of policy.weight is not finite"
     ),
-    "reward": (
-        "envs.procgen:ProcgenVectorEnv.step",
-        2 * 32 + 5,
-        "poison reward",
-        "a reward is not finite",
+    "reward": Poison(
+        "envs.procgen:ProcgenVectorEnv.step", 2 * 32 + 5, "poison reward", "a reward is not finite"
     ),
 }
 

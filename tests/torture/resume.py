@@ -5,6 +5,7 @@ import signal
 import time
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.torture.runs import (
     SHIPPED,
@@ -161,23 +162,21 @@ def kills_shipped(shop: Workshop) -> Outcome:
 # --- Signals in every phase
 
 
-class Phase:
-    """A place in a run at which a signal comes, and the frames at which it must have stopped."""
+class Phase(NamedTuple):
+    """A place in a run at which a signal comes."""
 
-    def __init__(self, target: str, at: int, stopped_after: int) -> None:
-        self.target, self.at, self.stopped_after = target, at, stopped_after
+    target: str
+    at: int
+    stopped_after: int  # frames of the checkpoint that it must have left
 
 
-def phases(job: Job, policy_steps: int) -> dict[str, Phase]:
-    """In the second update; in its save, after which one more is played; in the evaluation."""
-    frames = job.size.rollout_frames
-    steps = 8 + policy_steps  # optimiser steps per update: objective, then policy
-    return {
-        "rollout": Phase("rollout:Collector._step", 40, 2 * frames),
-        "update": Phase("optimise:Optimiser.step", steps + 10, 2 * frames),
-        "save": Phase("checkpoint:_write_file", 8, 3 * frames),
-        "evaluation": Phase("evaluate:_outcome", 3, 3 * frames),
-    }
+FRAMES = SHORT.size.rollout_frames
+PHASES = {  # in the second update; in its save, after which one more is played; in the evaluation
+    "rollout": Phase("rollout:Collector._step", 40, 2 * FRAMES),
+    "update": Phase("optimise:Optimiser.step", 15, 2 * FRAMES),  # 2 + 8 steps in each
+    "save": Phase("checkpoint:_write_file", 8, 3 * FRAMES),  # config.json, then 4 files in each
+    "evaluation": Phase("evaluate:_outcome", 3, 3 * FRAMES),
+}
 
 
 def signalled(reference: Reference, runs: Path, phase: Phase, number: int) -> str:
@@ -213,9 +212,8 @@ def signals(shop: Workshop) -> Outcome:
         judge = signalled if times == "once" else signalled_twice
         return judge(reference, runs, phase, number)
 
-    known = phases(SHORT, policy_steps=32)
-    cases = [(*item, number, "once") for item in known.items() for number in SIGNALS]
-    cases += [(*item, SIGNALS[index % 3], "twice") for index, item in enumerate(known.items())]
+    cases = [(*item, number, "once") for item in PHASES.items() for number in SIGNALS]
+    cases += [(*item, SIGNALS[index % 3], "twice") for index, item in enumerate(PHASES.items())]
     return tally(in_lanes(trial, cases))
 
 

@@ -35,12 +35,14 @@ class Size(NamedTuple):
 SMALL = Size(
     (
         *("--env", "bigfish", "--envs", "8", "--rollout-steps", "32", "--encoder", "laptop"),
+        *("--policy.minibatches", "2", "--representation.minibatches", "2"),
         *("--evaluation.episodes", "8", "--evaluation.envs", "8", "--saving.snapshots", "2"),
     ),
-    256,
+    rollout_frames=8 * 32,
 )
 SHIPPED = Size(
-    ("--env", "bigfish", "--evaluation.episodes", "8", "--evaluation.envs", "8"), 32 * 256
+    ("--env", "bigfish", "--evaluation.episodes", "8", "--evaluation.envs", "8"),
+    rollout_frames=32 * 256,
 )
 
 
