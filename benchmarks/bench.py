@@ -1,18 +1,20 @@
 """`make bench`: PPO and CTRL against the machine's limit and against peers, in one run.
 
-Contenders take turns; the limit is timed between the turns. Prints a table; writes JSON and
-a figure.
+Contenders take turns, each in a process of its own, so that none profits or suffers from the
+settings of another; the limit is timed between the turns. Prints a table; writes JSON and a figure.
 """
 
 import argparse
 import json
+import multiprocessing
 import shutil
 import statistics
 import tempfile
 import time
 from dataclasses import replace
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -28,26 +30,58 @@ from benchmarks.machine import (
     seconds_to_first_step,
 )
 from crosstraj.config import Config, MachineConfig, preset
+from crosstraj.native import keep_memory
 
 PARTS = ("environment", "acting", "objective", "policy", "rest")
 
 
-class Contender(Protocol):
-    @property
-    def frames(self) -> int: ...
-
-    def turn(self) -> dict[str, float]: ...
-
-
 def configurations() -> dict[str, Config]:
     """What is timed of ours: one epoch, 32 x 256, 8 minibatches; C kernels where there is a cc."""
-    machine = MachineConfig(kernels="native" if shutil.which("cc") else "torch")
+    native = MachineConfig(kernels="native", piece=256)
+    machine = native if shutil.which("cc") else MachineConfig()
     ctrl = replace(preset("ctrl", "paper"), env=GAME, machine=machine)
     return {
         "ppo": replace(preset("ppo", "paper"), env=GAME, machine=machine),
         "ctrl": ctrl,
         "ctrl, policy first": replace(ctrl, order="policy"),
     }
+
+
+PEERS = {"stable-baselines3": StableBaselines3, "textbook": Textbook}
+
+
+def serve(name: str, threads: int, line: Connection) -> None:
+    """In the contender's own process: a turn whenever it is asked for."""
+    torch.set_num_threads(threads)
+    if name in PEERS:
+        contender: Ours | StableBaselines3 | Textbook = PEERS[name]()
+    else:
+        keep_memory()  # as `crosstraj train` does
+        contender = Ours(configurations()[name])
+    line.send(contender.frames)
+    while line.recv():
+        line.send(contender.turn())
+
+
+class Contender:
+    """A contender in another process."""
+
+    def __init__(self, name: str, threads: int) -> None:
+        self.line, other = multiprocessing.Pipe()
+        start = multiprocessing.get_context("spawn").Process
+        self.process = start(target=serve, args=(name, threads, other), daemon=True)
+        self.process.start()
+        self.frames: int = self.line.recv()
+
+    def turn(self) -> dict[str, float]:
+        """Seconds by part, and in all."""
+        self.line.send(True)
+        spent: dict[str, float] = self.line.recv()
+        return spent
+
+    def close(self) -> None:
+        self.line.send(False)
+        self.process.join()
 
 
 def race(contenders: dict[str, Contender], turns: int, limit: Limit) -> dict[str, dict[str, float]]:
@@ -81,9 +115,9 @@ def memory(low: bool, minibatches: int = 8) -> int:
     with tempfile.TemporaryDirectory() as runs:
         sizes = "--frames 16384 --evaluation.episodes 8 --evaluation.envs 8"
         sizes += f" --representation.minibatches {minibatches}"
-        kernels = configurations()["ctrl"].machine.kernels
+        machine = configurations()["ctrl"].machine
         what = f"--method ctrl --preset paper --env {GAME} --machine.low-memory {low}"
-        what += f" --machine.kernels {kernels}"
+        what += f" --machine.kernels {machine.kernels} --machine.piece {machine.piece}"
         return peak_memory([*what.split(), *sizes.split(), "--saving.runs", runs])
 
 
@@ -142,9 +176,11 @@ def main() -> None:
     limit, configs = Limit(), configurations()
     torch.set_num_threads(configs["ppo"].threads)
     flops = {name: sum(flops_per_frame(config).values()) for name, config in configs.items()}
-    contenders: dict[str, Contender] = {name: Ours(config) for name, config in configs.items()}
-    contenders |= {"stable-baselines3": StableBaselines3(), "textbook": Textbook()}
+    threads = configs["ppo"].threads
+    contenders = {name: Contender(name, threads) for name in (*configs, *PEERS)}
     rows = race(contenders, given.turns, limit)
+    for contender in contenders.values():
+        contender.close()
     for name, row in rows.items():
         row["mflops_per_frame"] = flops.get(name, flops["ppo"]) / 1e6
         achieved = row["frames_per_second"] * row["mflops_per_frame"] * 1e6

@@ -2,7 +2,8 @@
 // that its activations stay in the core's cache, forward and back. `native.py` compiles and calls it.
 //
 // Images are NHWC with a border of one pixel; channels come in groups of 16. GCC's vector extension keeps
-// it portable: the compiler chooses the instructions. No state, no threads: callers split the images.
+// it portable: the compiler chooses the instructions. No state. Threads are OpenMP's, hence PyTorch's own:
+// a second set would fight with the first, whose threads spin for milliseconds after their work.
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -218,8 +219,8 @@ static void leave(Room r) {
 
 // Images begin..end of frames [n,64,64,3] -> out [n,8,8,32]. params: per layer weights as in conv, then
 // bias. keep: [n, KEPT], or null when no gradient follows.
-void forward(int begin, int end, const uint8_t *frames, const float *params, float *keep,
-             float *out) {
+static void forward_some(int begin, int end, const uint8_t *frames, const float *params,
+                         float *keep, float *out) {
     Room r = room(keep != NULL);
     for (int i = begin; i < end; i++) {
         const float *w = params, *x = r.image;
@@ -250,10 +251,19 @@ void forward(int begin, int end, const uint8_t *frames, const float *params, flo
     leave(r);
 }
 
+// The images in `parts` parts, shared among threads.
+void forward(int threads, int parts, int size, const uint8_t *frames, const float *params,
+             float *keep, float *out) {
+#pragma omp parallel for num_threads(threads) schedule(dynamic)
+    for (int p = 0; p < parts; p++)
+        forward_some(size * p / parts, size * (p + 1) / parts, frames, params, keep, out);
+}
+
 // Adds the gradient of images begin..end to dparams [total]: per layer [ky][kx][ci][co], then bias.
 // turned: weights of the transposed convolutions, laid out like params. grad: [n,8,8,32].
-void backward(int begin, int end, const uint8_t *frames, const float *turned, const float *keep,
-              const float *out, const float *grad, float *dparams, int total) {
+static void backward_some(int begin, int end, const uint8_t *frames, const float *turned,
+                          const float *keep, const float *out, const float *grad, float *dparams,
+                          int total) {
     Room r = room(1);
     for (int i = begin; i < end; i++) {
         const float *k = keep + (long)i * KEPT + FLOATS, *w = turned + total;
@@ -284,4 +294,13 @@ void backward(int begin, int end, const uint8_t *frames, const float *turned, co
         }
     }
     leave(r);
+}
+
+// dparams: [parts, total], one row per part, so that their sum does not depend on the threads.
+void backward(int threads, int parts, int size, const uint8_t *frames, const float *turned,
+              const float *keep, const float *out, const float *grad, float *dparams, int total) {
+#pragma omp parallel for num_threads(threads) schedule(dynamic)
+    for (int p = 0; p < parts; p++)
+        backward_some(size * p / parts, size * (p + 1) / parts, frames, turned, keep, out, grad,
+                      dparams + (long)p * total, total);
 }

@@ -13,8 +13,6 @@ import platform
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +22,8 @@ from torch import Tensor
 from crosstraj.errors import BadInput
 
 SOURCE = Path(__file__).with_name("impala.c")
-FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-shared", "-fPIC")
-CHUNKS = 8  # parts of a batch whose gradients are summed separately, then in order
+FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-fopenmp", "-shared", "-fPIC")
+PARTS = 16  # of a batch: shared among threads, and their gradients summed in order
 
 
 def keep_memory() -> None:
@@ -73,25 +71,6 @@ def _compile(command: list[str]) -> None:
         ) from error
 
 
-@functools.cache
-def _threads(count: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(count)
-
-
-def _spread(parts: int, size: int, call: Callable[[int, int, int], None]) -> None:
-    """call(part, begin, end) for each part of `size` images, on torch's number of threads.
-
-    ctypes lets go of the interpreter while C runs, so these are real threads.
-    """
-    bounds = [size * part // parts for part in range(parts + 1)]
-    jobs = [(part, bounds[part], bounds[part + 1]) for part in range(parts)]
-    if torch.get_num_threads() == 1:
-        for job in jobs:
-            call(*job)
-    else:
-        list(_threads(torch.get_num_threads()).map(lambda job: call(*job), jobs))
-
-
 def _pointer(tensor: Tensor | None) -> ctypes.c_void_p:
     return ctypes.c_void_p(None if tensor is None else tensor.data_ptr())
 
@@ -115,7 +94,7 @@ class _Trunk(torch.autograd.Function):
         out = torch.empty(size, 8, 8, 32)
         kept = torch.empty(size, lib.kept()) if keep else None
         given = [_pointer(x) for x in (frames, flat, kept, out)]
-        _spread(torch.get_num_threads(), size, lambda _, a, b: lib.forward(a, b, *given))
+        lib.forward(torch.get_num_threads(), PARTS, size, *given)
         if kept is not None:
             ctx.save_for_backward(frames, kept, out, *params)
         return out
@@ -127,13 +106,9 @@ class _Trunk(torch.autograd.Function):
         # The first layer's input needs no gradient, so nothing is turned there.
         turned = [_packed(w.flip(2, 3).transpose(0, 1)) for w in weights[1:]]
         flat = _flat([weights[0].reshape(-1), *turned], biases)
-        sums, grad = torch.zeros(CHUNKS, len(flat)), grad.contiguous()
-        given = [_pointer(x) for x in (frames, flat, kept, out, grad)]
-
-        def add(part: int, begin: int, end: int) -> None:
-            library().backward(begin, end, *given, _pointer(sums[part]), len(flat))
-
-        _spread(CHUNKS, len(frames), add)
+        sums, grad = torch.zeros(PARTS, len(flat)), grad.contiguous()
+        given = [_pointer(x) for x in (frames, flat, kept, out, grad, sums)]
+        library().backward(torch.get_num_threads(), PARTS, len(frames), *given, len(flat))
         parts = sums.sum(0).split([p.numel() for p in params])
         return None, None, *(_as(p, part) for p, part in zip(params, parts, strict=True))
 
