@@ -144,14 +144,13 @@ class Silent(BaseCallback):
 class StableBaselines3:
     """PPO from the registry, with a plain IMPALA module as its features extractor."""
 
-    frames = ENVS * STEPS
-
-    def __init__(self) -> None:
+    def __init__(self, steps: int = STEPS) -> None:
+        self.steps, self.frames = steps, ENVS * steps
         self.model = PPO(
             "CnnPolicy",
             SB3Envs(),
-            n_steps=STEPS,
-            batch_size=ENVS * STEPS // MINIBATCHES,
+            n_steps=steps,
+            batch_size=self.frames // MINIBATCHES,
             n_epochs=1,
             learning_rate=5e-4,
             gamma=0.999,
@@ -166,7 +165,7 @@ class StableBaselines3:
         began = time.perf_counter()
         model = self.model
         assert model.env is not None
-        model.collect_rollouts(model.env, self.callback, model.rollout_buffer, STEPS)
+        model.collect_rollouts(model.env, self.callback, model.rollout_buffer, self.steps)
         model._update_current_progress_remaining(0, 10**9)
         model.train()
         return {"total": time.perf_counter() - began}
@@ -175,9 +174,8 @@ class StableBaselines3:
 class Textbook:
     """The PPO loop that tutorials print: float frames, channels first, whole minibatches."""
 
-    frames = ENVS * STEPS
-
-    def __init__(self) -> None:
+    def __init__(self, steps: int = STEPS) -> None:
+        self.steps, self.frames = steps, ENVS * steps
         rng = _rng()
         self.envs, self.net = _envs(), PlainImpala(rng)
         self.policy, self.value = linear(256, 15, 0.01, rng), linear(256, 1, 1.0, rng)
@@ -192,13 +190,13 @@ class Textbook:
         return distribution, self.value(features).squeeze(-1)
 
     def turn(self) -> dict[str, float]:
-        began = time.perf_counter()
-        images = torch.zeros(STEPS + 1, ENVS, 3, 64, 64)
-        action = torch.zeros(STEPS, ENVS, dtype=torch.int64)
-        log_prob, reward = torch.zeros(STEPS, ENVS), torch.zeros(STEPS, ENVS)
-        value, done = torch.zeros(STEPS + 1, ENVS), torch.zeros(STEPS, ENVS, dtype=torch.bool)
+        began, steps = time.perf_counter(), self.steps
+        images = torch.zeros(steps + 1, ENVS, 3, 64, 64)
+        action = torch.zeros(steps, ENVS, dtype=torch.int64)
+        log_prob, reward = torch.zeros(steps, ENVS), torch.zeros(steps, ENVS)
+        value, done = torch.zeros(steps + 1, ENVS), torch.zeros(steps, ENVS, dtype=torch.bool)
         with torch.no_grad():
-            for t in range(STEPS):
+            for t in range(steps):
                 images[t] = torch.as_tensor(self.obs).permute(0, 3, 1, 2).float()
                 distribution, value[t] = self._heads(images[t])
                 action[t] = distribution.sample()
@@ -212,7 +210,7 @@ class Textbook:
         target = (advantage + value[:-1]).flatten()
         flat = images[:-1].flatten(0, 1)
         actions, old, before = action.flatten(), log_prob.flatten(), value[:-1].flatten()
-        for index in torch.randperm(ENVS * STEPS).chunk(MINIBATCHES):
+        for index in torch.randperm(self.frames).chunk(MINIBATCHES):
             distribution, values = self._heads(flat[index])
             ratio = (distribution.log_prob(actions[index]) - old[index]).exp()
             a = advantage.flatten()[index]
