@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from crosstraj.envs import GAMES, ProcgenConfig
+from crosstraj.cores import usable_cores
+from crosstraj.envs import GAMES, ProcgenConfig, make_envs
 from crosstraj.errors import BadInput, unknown
 from crosstraj.methods import METHODS, PRESETS
 from crosstraj.networks import EncoderKind, FeatureNorm
@@ -32,6 +33,8 @@ class RepresentationConfig:
     """Adam's epsilon (released code)."""
     max_grad_norm: float = 0.5
     """Bound on the norm of the gradient (released code)."""
+    refit_heads: bool = False
+    """Fit the linear heads to the old policy and values after the objective moved the encoder."""
 
     def __post_init__(self) -> None:
         for name in ("epochs", "minibatches"):
@@ -209,7 +212,7 @@ class Config:
 
     @property
     def threads(self) -> int:
-        return self.machine.threads or len(os.sched_getaffinity(0))
+        return self.machine.threads or usable_cores()
 
 
 # What a run may change without becoming another run.
@@ -276,6 +279,9 @@ def preset(method: str, name: str) -> Config:
 
 
 def check_env_name(name: str) -> None:
-    """Procgen's names are known without the engine; Gymnasium's are asked when it is made."""
-    if name not in GAMES and not any(mark in name for mark in "-/:"):
+    """Refuses what cannot be trained on before anything is written; Gymnasium's is made once."""
+    if name in GAMES:
+        return
+    if not any(mark in name for mark in "-/:"):
         raise unknown("game", name, GAMES)
+    make_envs(name, 1, levels="train", procgen=ProcgenConfig(), seed=0).close()

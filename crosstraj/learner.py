@@ -152,12 +152,16 @@ class Learner:
         """How the policy update reads features of steps, and how many steps at a time."""
         acted = rollout.features[:-1].flatten(0, 1)
         if self.by_policy:
+            acted = self.agent.standardise(acted)
             averages.add(**feature_health(acted))
             frames, encoder = rollout.frames(), self.agent.encoder
             return lambda index: encoder(frames.index_select(0, index)), self.config.machine.piece
         if moved and self.by_objective:
             encode = Encode(self.agent.encoder, live=False, piece=self.config.machine.piece)
-            acted = encode(rollout.frames())
+            before, acted = acted, encode(rollout.frames())
+            if self.config.representation.refit_heads:
+                self.agent.refit(before, acted, rollout.context[:-1].flatten(0, 1))
+        acted = self.agent.standardise(acted)
         averages.add(**feature_health(acted))
         return lambda index: acted.index_select(0, index), len(acted)
 

@@ -6,7 +6,7 @@ the cache, and live or gradient-free as the trainer decides.
 
 import math
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, assert_never
 
 import torch
 import torch.nn.functional as F
@@ -16,7 +16,7 @@ from torch.utils.checkpoint import checkpoint
 from crosstraj.native import trunk
 
 EncoderKind = Literal["impala", "laptop"]
-FeatureNorm = Literal["none", "layer"]
+FeatureNorm = Literal["none", "layer", "standard"]
 HeadNorm = Literal["none", "batch", "layer"]
 
 CHANNELS = (16, 32, 32)  # IMPALA's three stages, as in every Procgen code base
@@ -52,6 +52,40 @@ class Residual(nn.Module):
         return self.second(F.relu_(self.first(F.relu(x)))).add_(x)
 
 
+class Standardise(nn.Module):
+    """Every feature with mean 0 and standard deviation 1, as measured over a rollout."""
+
+    mean: Tensor
+    scale: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(FEATURES))
+        self.register_buffer("scale", torch.ones(FEATURES))
+
+    def forward(self, features: Tensor) -> Tensor:
+        return (features - self.mean) * self.scale
+
+    @torch.no_grad()
+    def absorb(self, mean: Tensor, deviation: Tensor) -> None:
+        """From now on as if what came out until now had been standardised by these."""
+        self.mean += mean / self.scale
+        self.scale /= deviation
+
+
+def normalisation(kind: FeatureNorm) -> nn.Module:
+    """No learned scale: nothing can shrink what the linear heads read (docs/methods.md)."""
+    match kind:
+        case "none":
+            return nn.Identity()
+        case "layer":
+            return nn.LayerNorm(FEATURES, elementwise_affine=False)
+        case "standard":
+            return Standardise()
+        case other:
+            assert_never(other)
+
+
 class Impala(nn.Module):
     """Frames [B, H, W, C] uint8 -> features [B, 256].
 
@@ -81,12 +115,7 @@ class Impala(nn.Module):
             height, width = (math.ceil(math.ceil(side / stride) / 2) for side in (height, width))
         self.stages = nn.Sequential(*layers)
         self.last = linear(height * width * channels, FEATURES, math.sqrt(2), rng)
-        # No learned scale: nothing can shrink what the linear heads read (docs/methods.md).
-        self.norm: nn.Module = (
-            nn.LayerNorm(FEATURES, elementwise_affine=False)
-            if feature_norm == "layer"
-            else nn.Identity()
-        )
+        self.norm = normalisation(feature_norm)
         self.autocast = False
         self.native = False  # impala.c instead of the library's convolutions
         self._compiled_sizes: tuple[int, ...] = ()
