@@ -122,7 +122,8 @@ def memory(low: bool, minibatches: int = 8) -> int:
         sizes += f" --representation.minibatches {minibatches}"
         machine = configurations()["ctrl"].machine
         what = f"--method ctrl --preset paper --env {GAME} --machine.low-memory {low}"
-        what += f" --machine.kernels {machine.kernels} --machine.piece {machine.piece}"
+        piece = 64 if low else machine.piece
+        what += f" --machine.kernels {machine.kernels} --machine.piece {piece}"
         return peak_memory([*what.split(), *sizes.split(), "--saving.runs", runs])
 
 

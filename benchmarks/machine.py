@@ -91,7 +91,13 @@ def peak_memory(arguments: Sequence[str]) -> int:
 
 
 def seconds_to_first_step() -> float:
-    """Wall time from starting `crosstraj train` to its first environment step, in a new process."""
+    """Wall time from starting `crosstraj train` to its first environment step, in a new process:
+    the median of three.
+    """
+    return statistics.median(_seconds_to_first_step() for _ in range(3))
+
+
+def _seconds_to_first_step() -> float:
     script = (
         "import os, sys, time; from crosstraj.cli import main;"
         "from crosstraj.envs import ProcgenVectorEnv;"
@@ -111,8 +117,12 @@ def seconds_to_first_step() -> float:
 
 
 def cpu_seconds(arguments: Sequence[str]) -> float:
-    """CPU time of a command of ours in a fresh process."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, "-m", "crosstraj", *arguments], capture_output=True, check=True)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    """CPU time of a command of ours in a fresh process: the median of three."""
+    command = [sys.executable, "-m", "crosstraj", *arguments]
+    times: list[float] = []
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(command, capture_output=True, check=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return statistics.median(times)

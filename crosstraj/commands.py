@@ -41,7 +41,8 @@ def train(arguments: list[str]) -> None:
     )
     config = given.config
     check_env_name(config.env)
-    keep_memory()
+    if not config.machine.low_memory:
+        keep_memory()
     from crosstraj.signals import Stop
     from crosstraj.train import open_run
     from crosstraj.train import train as train_run

@@ -9,6 +9,7 @@ import platform
 import time
 from importlib.metadata import PackageNotFoundError, version
 
+from crosstraj.cores import usable_cores
 from crosstraj.errors import Refusal
 
 NEEDED = (
@@ -39,7 +40,7 @@ def examine_machine(seconds: float) -> bool:
     fine = python.startswith(("3.11.", "3.12."))
     advice = "" if fine else "  <- the game engine has wheels for 3.11 and 3.12 only"
     _show("python", f"{python}{advice}")
-    _show("machine", f"{platform.machine()}, {_cores()} cores")
+    _show("machine", f"{platform.machine()}, {usable_cores()} cores")
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     _show("memory", f"{memory:.1f} GiB (a default run needs about 3)")
     for package in NEEDED:
@@ -53,10 +54,6 @@ def examine_machine(seconds: float) -> bool:
 
 def _show(name: str, what: str) -> None:
     print(f"{name:<15} {what}")
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _version(package: str) -> str | None:

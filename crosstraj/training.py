@@ -1,9 +1,13 @@
 """The parts of a run and its whole state: what `train` plays with, and what a checkpoint holds."""
 
+import importlib
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from crosstraj.config import Config
-from crosstraj.envs import make_envs
+from crosstraj.envs import make_envs, savable
 from crosstraj.errors import NonFinite
 from crosstraj.evaluate import Examiner, summarise
 from crosstraj.learner import Learner
@@ -17,20 +21,32 @@ from crosstraj.tree import State
 PATIENCE = 10  # rollbacks to one checkpoint before a run gives up
 
 
+@contextmanager
+def importing(module: str) -> Iterator[None]:
+    """Import a module that takes seconds beside something else that takes seconds."""
+    thread = threading.Thread(target=importlib.import_module, args=(module,))
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+
+
 class Training:
     """Everything that a run consists of. `state_dict` is the whole truth: nothing else survives."""
 
     def __init__(self, config: Config) -> None:
         self.config, self.streams = config, Streams(config.seed)
-        self.envs = make_envs(
-            config.env,
-            config.envs,
-            levels="train",
-            procgen=config.procgen,
-            seed=derived_seed(config.seed, ENVIRONMENTS),
-            frame_stack=config.frame_stack,
-            copy=False,
-        )
+        with importing("torch._dynamo"):  # Adam will; the engine's start leaves a core to it
+            self.envs = make_envs(
+                config.env,
+                config.envs,
+                levels="train",
+                procgen=config.procgen,
+                seed=derived_seed(config.seed, ENVIRONMENTS),
+                frame_stack=config.frame_stack,
+                copy=False,
+            )
         self.learner = Learner(config, self.envs, self.streams)
         self.collector = Collector(
             self.envs,
@@ -108,6 +124,8 @@ class Training:
         self.learner.load_state_dict(state["learner"])
         self.collector.load_state_dict(state["collector"])
         self.normaliser.load_state_dict(state["normaliser"])
+        if not savable(self.envs):
+            self.normaliser.returns[:] = 0.0  # of episodes that are no more
         self.streams.load_state_dict(state["streams"])
         counters = state["counters"]
         self.frames, self.updates = counters["frames"], counters["updates"]

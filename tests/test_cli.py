@@ -92,6 +92,15 @@ def test_an_unknown_command_is_refused_with_the_nearest(capfd: Capture) -> None:
 def test_an_unknown_gymnasium_id_is_refused(tmp_path: Path, capfd: Capture) -> None:
     arguments = ("train", "--env", "CartPoll-v1", "--saving.runs", str(tmp_path))
     assert "'CartPoll-v1'" in refusal(capfd, *arguments)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_environment_without_images_is_refused_before_anything_is_written(
+    tmp_path: Path, capfd: Capture
+) -> None:
+    arguments = ("train", "--env", "CartPole-v1", "--saving.runs", str(tmp_path))
+    assert "uint8 images" in refusal(capfd, *arguments)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_word_that_is_no_number_or_no_option_exits_with_2(capfd: Capture) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import torch
 
-from crosstraj import train
+from crosstraj import checkpoint, train
 from crosstraj.cli import main
 from crosstraj.config import Config, EvaluationConfig, MachineConfig, SavingConfig, preset
 from crosstraj.logs import Log, read_rows
@@ -357,6 +357,20 @@ def test_an_atari_game_trains_and_resumes_with_new_episodes(
     ]
     episodes = read_rows(only(runs) / "episodes.jsonl")
     assert [(e["level"], e["length"], e["outcome"]) for e in episodes] == [(-1, 6, "timeout")] * 4
+
+
+def test_running_returns_of_episodes_that_are_no_more_are_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "short_pong.py").write_text(PONG)
+    monkeypatch.syspath_prepend(tmp_path)
+    for game, expected in (("bigfish", 5.0), (GAME, 0.0)):
+        config = replace(preset("ppo", "default"), env=game, envs=2, rollout_steps=16)
+        training = Training(config)
+        training.normaliser.returns[:] = 5.0
+        saved = checkpoint.write(tmp_path, 0, training.state_dict(), {})
+        training.load_state_dict(checkpoint.read(saved)[0])
+        assert training.normaliser.returns.tolist() == [expected, expected]
 
 
 def test_stacked_frames_train_and_resume(tmp_path: Path, stop_after: Callable[[int], None]) -> None:

@@ -11,7 +11,6 @@ Three things differ from an ordinary Gymnasium environment, all of them forced b
   same levels; another seed makes a new engine, which does not give all its memory back.
 """
 
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple, assert_never
@@ -22,6 +21,7 @@ from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from crosstraj.cores import usable_cores
 from crosstraj.errors import BadInput, unknown
 
 Frames = npt.NDArray[np.uint8]  # [N, H, W, C]
@@ -129,10 +129,7 @@ def default_threads(num_envs: int) -> int:
     Twice the cores was fastest for 64 games on 2 cores: the engine takes one lock per game, so a
     thread often waits. The results do not depend on the number.
     """
-    if hasattr(os, "sched_getaffinity"):
-        cores = len(os.sched_getaffinity(0))
-    else:
-        cores = os.cpu_count() or 1
+    cores = usable_cores()
     return 0 if cores == 1 or num_envs < 16 else min(2 * cores, num_envs // 4)
 
 
