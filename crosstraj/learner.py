@@ -40,7 +40,8 @@ class Learner:
             rng=streams.weights,
         ).to(self.device)
         self.agent.encoder.autocast = config.machine.bfloat16
-        self.agent.encoder.native = config.machine.kernels == "native"
+        if config.machine.kernels == "native":
+            self.agent.encoder.use_native()
         if config.machine.compile:
             self.agent.encoder.compile_for(
                 config.machine.piece, config.envs, config.evaluation.envs

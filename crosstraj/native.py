@@ -13,6 +13,7 @@ import platform
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -85,12 +86,10 @@ def _flat(weights: list[Tensor], biases: list[Tensor]) -> Tensor:
     return torch.cat([part for pair in pairs for part in pair])
 
 
-class _Trunk(torch.autograd.Function):
+class _Convolve(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, keep: bool, frames: Tensor, *params: Tensor) -> Tensor:
+    def forward(ctx: Any, keep: bool, frames: Tensor, flat: Tensor, *params: Tensor) -> Tensor:
         size, lib = len(frames), library()
-        weights, biases = list(params[::2]), list(params[1::2])
-        flat = _flat([_packed(w) for w in weights], biases)
         out = torch.empty(size, 8, 8, 32)
         kept = torch.empty(size, lib.kept()) if keep else None
         given = [_pointer(x) for x in (frames, flat, kept, out)]
@@ -110,7 +109,7 @@ class _Trunk(torch.autograd.Function):
         given = [_pointer(x) for x in (frames, flat, kept, out, grad, sums)]
         library().backward(torch.get_num_threads(), PARTS, len(frames), *given, len(flat))
         parts = sums.sum(0).split([p.numel() for p in params])
-        return None, None, *(_as(p, part) for p, part in zip(params, parts, strict=True))
+        return None, None, None, *(_as(p, part) for p, part in zip(params, parts, strict=True))
 
 
 def _as(parameter: Tensor, gradient: Tensor) -> Tensor:
@@ -121,11 +120,25 @@ def _as(parameter: Tensor, gradient: Tensor) -> Tensor:
     return gradient.view(3, 3, inputs, out).permute(3, 2, 0, 1)
 
 
-def trunk(frames: Tensor, parameters: list[Tensor]) -> Tensor:
+class Trunk:
     """Frames [B, 64, 64, 3] uint8 -> relu of IMPALA's last map, [B, 32, 8, 8] channels-last.
 
-    parameters: weight and bias of each convolution, in order.
+    parameters: weight and bias of each convolution, in order. They are laid out as the kernels read
+    them only when they have changed, not at every step of acting.
     """
-    result = _Trunk.apply(torch.is_grad_enabled(), frames.contiguous(), *parameters)
-    assert isinstance(result, Tensor)
-    return result.permute(0, 3, 1, 2)
+
+    def __init__(self, parameters: Iterable[Tensor]) -> None:
+        self.parameters = list(parameters)
+        self.versions: list[int] = []
+        self.flat = torch.empty(0)
+
+    def __call__(self, frames: Tensor) -> Tensor:
+        if self.versions != (now := [p._version for p in self.parameters]):
+            weights, biases = self.parameters[::2], self.parameters[1::2]
+            with torch.inference_mode(False), torch.no_grad():  # acting and learning share it
+                self.flat = _flat([_packed(w) for w in weights], biases)
+            self.versions = now
+        keep = torch.is_grad_enabled()
+        result = _Convolve.apply(keep, frames.contiguous(), self.flat, *self.parameters)
+        assert isinstance(result, Tensor)
+        return result.permute(0, 3, 1, 2)

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from crosstraj.native import trunk
+from crosstraj.native import Trunk
 
 EncoderKind = Literal["impala", "laptop"]
 FeatureNorm = Literal["none", "layer", "standard"]
@@ -117,15 +117,15 @@ class Impala(nn.Module):
         self.last = linear(height * width * channels, FEATURES, math.sqrt(2), rng)
         self.norm = normalisation(feature_norm)
         self.autocast = False
-        self.native = False  # impala.c instead of the library's convolutions
+        self.native: Trunk | None = None
         self._compiled_sizes: tuple[int, ...] = ()
         self._compiled: Callable[[Tensor], Tensor] = self.features
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # missing in torch's types
 
     def map(self, frames: Tensor) -> Tensor:
         """[B, H, W, C] uint8 -> [B, 32, h, w]; a permuted NHWC tensor is channels-last: no copy."""
-        if self.native:
-            return trunk(frames, list(self.stages.parameters()))
+        if self.native is not None:
+            return self.native(frames)
         pixels = frames.permute(0, 3, 1, 2).to(self.last.weight.dtype).mul_(1 / 255)
         return F.relu_(self.stages(pixels))
 
@@ -140,6 +140,10 @@ class Impala(nn.Module):
         run = self._compiled if len(frames) in self._compiled_sizes else self.features
         with torch.autocast(frames.device.type, torch.bfloat16, enabled=self.autocast):
             return run(frames).float()
+
+    def use_native(self) -> None:
+        """Our own convolutions instead of the library's, from now on."""
+        self.native = Trunk(self.stages.parameters())
 
     def compile_for(self, *sizes: int) -> None:
         """Compile for these batch sizes; others stay eager, for each shape is compiled anew."""

@@ -1,5 +1,6 @@
 """The C kernels are held to torch's: same to rounding; the same bits on any number of threads."""
 
+import copy
 import shutil
 
 import pytest
@@ -20,7 +21,7 @@ def encoders() -> tuple[Impala, Impala]:
             for name, parameter in encoder.named_parameters():
                 if name.endswith("bias"):
                     parameter.uniform_(-0.1, 0.1, generator=torch.Generator().manual_seed(1))
-    pair[1].native = True
+    pair[1].use_native()
     return pair[0], pair[1]
 
 
@@ -69,3 +70,20 @@ def test_native_bits_do_not_depend_on_the_number_of_threads():
         assert bits() == alone == bits()
     finally:
         torch.set_num_threads(before)
+
+
+def test_native_follows_every_change_of_the_weights():
+    """By an optimiser, by loading, after acting in inference mode, and in a copy."""
+    plain, native = encoders()
+    with torch.inference_mode():
+        native(frames(2))
+    adam = torch.optim.Adam(native.parameters(), lr=0.01)
+    native(frames(2)).sum().backward()
+    adam.step()
+    twin = copy.deepcopy(native)
+    plain.load_state_dict(native.state_dict())
+    torch.testing.assert_close(native(frames(2)), plain(frames(2)), atol=1e-4, rtol=1e-4)
+    native.load_state_dict({name: 0.5 * value for name, value in plain.state_dict().items()})
+    torch.testing.assert_close(twin(frames(2)), plain(frames(2)), atol=1e-4, rtol=1e-4)
+    plain.load_state_dict(native.state_dict())
+    torch.testing.assert_close(native(frames(2)), plain(frames(2)), atol=1e-4, rtol=1e-4)
