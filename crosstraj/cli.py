@@ -14,6 +14,7 @@ from crosstraj.methods import METHODS, PRESETS
 COMMANDS = {
     "train": "train a method; run the same command again to go on where it stopped",
     "evaluate": "play a trained agent on seen and unseen levels",
+    "experiment": "run all that a TOML file stands for, and make its table and figure",
     "curves": "draw the learning and health curves of a run",
     "methods": "what there is to train, and where it comes from",
     "doctor": "check this machine: versions, cores, memory, the game engine",
@@ -34,6 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             case "train" | "evaluate" | "curves":
                 command = importlib.import_module("crosstraj.commands")
                 getattr(command, name)(rest)
+            case "experiment":
+                importlib.import_module("crosstraj.experiment").experiment(rest)
             case "doctor":
                 importlib.import_module("crosstraj.doctor").doctor(rest)
             case _:
@@ -45,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def usage() -> str:
-    lines = "\n".join(f"  {name:<10} {what}" for name, what in COMMANDS.items())
+    lines = "\n".join(f"  {name:<11} {what}" for name, what in COMMANDS.items())
     return (
         "usage: crosstraj COMMAND ...\n\n"
         "Train reinforcement-learning agents that work on levels they have never seen.\n\n"

@@ -12,15 +12,16 @@ from typing import Any
 
 import torch
 
-from crosstraj.config import NOT_IDENTITY, Config
+from crosstraj.config import Config
 from crosstraj.envs import savable
 from crosstraj.errors import NonFinite, Refusal
 from crosstraj.health import Watch
 from crosstraj.logs import read_rows
 from crosstraj.policy import ppo
 from crosstraj.progress import Display
-from crosstraj.run import Run, identity_of, machine_facts, run_directory
+from crosstraj.run import Run, machine_facts
 from crosstraj.signals import Interrupted, Stop
+from crosstraj.trained import place_of
 from crosstraj.training import Training
 
 
@@ -45,13 +46,11 @@ def learn(training: Training) -> dict[str, float]:
 def open_run(config: Config, display: Display, *, allow_inexact: bool = False) -> Run:
     """The run directory that belongs to this configuration, owned by this process."""
     torch.set_num_threads(config.threads)
-    values = config.to_dict()
-    identity = identity_of(values, NOT_IDENTITY)
-    directory = run_directory(config.saving.runs, config.method, config.env, config.seed, identity)
+    directory, identity = place_of(config)
     facts = machine_facts(compiled=config.machine.compile)
     facts |= {"piece": config.machine.piece, "kernels": config.machine.kernels}
     return Run.open(
-        directory, values, identity, facts, allow_inexact=allow_inexact, warn=display.say
+        directory, config.to_dict(), identity, facts, allow_inexact=allow_inexact, warn=display.say
     )
 
 

@@ -1,4 +1,4 @@
-"""What a run has learnt, read from its directory: configuration and weights."""
+"""Where a run lies, and what it has learnt: configuration and weights, read from its directory."""
 
 import json
 import sys
@@ -8,8 +8,16 @@ from typing import Any
 from torch import Tensor
 
 from crosstraj import checkpoint
-from crosstraj.config import Config
+from crosstraj.config import NOT_IDENTITY, Config
 from crosstraj.errors import BadInput
+from crosstraj.run import identity_of, run_directory
+
+
+def place_of(config: Config) -> tuple[Path, str]:
+    """The run directory that belongs to a configuration, and the digest of what tells it apart."""
+    identity = identity_of(config.to_dict(), NOT_IDENTITY)
+    place = run_directory(config.saving.runs, config.method, config.env, config.seed, identity)
+    return place, identity
 
 
 def read_config(run: Path) -> Config:

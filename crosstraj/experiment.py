@@ -1,0 +1,98 @@
+"""The command `crosstraj experiment`: list, run and tabulate what an experiment file stands for.
+
+Nothing heavy is imported before something is run: `--list` answers at once.
+"""
+
+import argparse
+import shlex
+from dataclasses import replace
+from pathlib import Path
+
+from crosstraj.errors import BadInput
+from crosstraj.plan import Experiment, Planned, Value, read
+
+
+def experiment(arguments: list[str]) -> None:
+    """Run everything that an experiment file stands for, then make its table and figure."""
+    given = _parser().parse_args(arguments)
+    for name, least in (("jobs", 1), ("threads", 0)):
+        if getattr(given, name) < least:
+            raise BadInput(f"--{name} {getattr(given, name)}: must be at least {least}")
+    if not 0 < given.scale <= 1:
+        raise BadInput(f"--scale {given.scale}: must be above 0, and 1 at most")
+    plan = replace(read(given.file), scale=given.scale)
+    chosen = select(plan, given.only)
+    if given.list:
+        print(listing(plan, chosen, given.runs))
+        return
+    from crosstraj import batch
+    from crosstraj.jobs import prepare
+    from crosstraj.report.tables import make_table
+
+    jobs = prepare(plan.runs(), given.runs)  # all of them: the table says what is missing
+    trouble = None
+    if not given.table:
+        names = {run.name for run in chosen}
+        trouble = batch.run_all(
+            [job for job in jobs if job.planned.name in names],
+            given.jobs,
+            threads=batch.share_threads(given.jobs, given.threads),
+            allow_inexact=given.allow_inexact,
+            title=plan.name,
+        )
+    for path in make_table(plan, jobs, given.out or default_out(plan)):
+        print(path)
+    if trouble is not None:
+        raise trouble
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="crosstraj experiment", description=experiment.__doc__)
+    add = parser.add_argument
+    add("file", type=Path, help="a TOML file, such as those in experiments/")
+    add("--list", action="store_true", help="only show the runs and their commands")
+    add("--table", action="store_true", help="only make table and figure from the runs there are")
+    add("--only", default="", metavar="TEXT", help="runs with this in VARIANT/GAME/sSEED")
+    add(
+        "--scale",
+        type=float,
+        default=1.0,
+        help="a trial: frames and the numbers of games and seeds times this, rounded up; of games "
+        "and seeds the first in the file",
+    )
+    add("--jobs", type=int, default=1, help="runs at a time (1)")
+    add("--threads", type=int, default=0, help="CPU threads of a run; 0: the cores over the jobs")
+    add("--runs", type=Path, default=Path("runs"), help="where run directories lie (runs)")
+    add("--out", type=Path, help="where table and figure go (results/NAME)")
+    add("--allow-inexact", action="store_true", help="resume runs that had other threads before")
+    return parser
+
+
+def default_out(plan: Experiment) -> Path:
+    """A trial must not overwrite the results of the whole."""
+    return Path("results") / (plan.name if plan.scale == 1 else f"{plan.name}-scale-{plan.scale:g}")
+
+
+def select(plan: Experiment, only: str) -> list[Planned]:
+    """The runs that have this text in their name."""
+    runs = plan.runs()
+    chosen = [run for run in runs if only in run.name]
+    if not chosen:
+        raise BadInput(
+            f"--only {only!r} is in the name of none of {len(runs)} runs, such as {runs[0].name!r}"
+        )
+    return chosen
+
+
+def listing(plan: Experiment, runs: list[Planned], place: Path) -> str:
+    """Every command, to be copied; what is not one is a comment."""
+    lines = [
+        f"# {plan.name}: {plan.title}",
+        f"# {' '.join(plan.reproduces.split())}",
+        f"# {len(runs)} runs, {sum(run.frames for run in runs):,} frames in total; "
+        f"table: {plan.table}",
+    ]
+    more: dict[str, Value] = {} if place == Path("runs") else {"saving.runs": str(place)}
+    for run in runs:
+        lines += [f"# {run.name}", shlex.join(["crosstraj", *run.command(more)])]
+    return "\n".join(lines)

@@ -1,0 +1,119 @@
+"""The runs of an experiment made exact: the configuration and the directory of each."""
+
+import dataclasses
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from crosstraj.config import Config, check_env_name, preset
+from crosstraj.errors import BadInput, unknown
+from crosstraj.plan import Planned, Value, Values
+from crosstraj.trained import place_of
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    planned: Planned
+    config: Config
+    directory: Path
+
+    @property
+    def log(self) -> Path:
+        """What the process says, beside its run directory."""
+        return self.directory.with_name(f"{self.directory.name}.log")
+
+    def frames(self) -> int:
+        """How far the run is, at most its budget: the last whole row of its metrics."""
+        try:
+            with (self.directory / "metrics.jsonl").open("rb") as file:
+                file.seek(max(0, os.fstat(file.fileno()).st_size - 2**16))
+                rows = file.read().split(b"\n")
+            return min(self.planned.frames, int(json.loads(rows[-2])["frames"]))
+        except (OSError, ValueError, LookupError, TypeError):
+            return 0
+
+    def finished(self) -> bool:
+        try:
+            summary = json.loads((self.directory / "summary.json").read_bytes())
+            return bool(summary["frames"] >= self.planned.frames)
+        except (OSError, ValueError, LookupError, TypeError):
+            return False
+
+
+def prepare(runs: Iterable[Planned], place: Path) -> list[Job]:
+    """The configuration and directory of every run; a value that does not fit is refused here."""
+    jobs: dict[Path, Job] = {}
+    for run in runs:
+        check_env_name(run.game)
+        try:
+            config = configure(run, place)
+        except BadInput as error:
+            raise BadInput(f"variant {run.variant!r}: {error}") from None
+        directory, _ = place_of(config)
+        if directory in jobs:
+            other = jobs[directory].planned.variant
+            raise BadInput(f"variants {other!r} and {run.variant!r} have the same values")
+        jobs[directory] = Job(run, config, directory)
+    return list(jobs.values())
+
+
+def configure(run: Planned, place: Path) -> Config:
+    """The configuration that the run's command would make."""
+    values = run.values | {"env": run.game, "seed": run.seed, "saving.runs": str(place)}
+    start = preset(str(values.pop("method")), str(values.pop("preset")))
+    return override(start, values)
+
+
+def override(config: Config, values: Values) -> Config:
+    """Dotted values over a configuration, all at once, each checked for its name and type."""
+    whole: dict[str, Any] = {}
+    parts: dict[str, dict[str, Any]] = {}
+    known = dotted_fields(config)
+    for name, value in values.items():
+        if name not in known:
+            raise unknown("value", name, known)
+        part, _, inner = name.rpartition(".")
+        fitting = _fit(name, value, known[name])
+        if part:
+            parts.setdefault(part, {})[inner] = fitting
+        else:
+            whole[name] = fitting
+    for part, changes in parts.items():
+        whole[part] = replace(getattr(config, part), **changes)
+    return replace(config, **whole)
+
+
+def dotted_fields(config: Config) -> dict[str, Any]:
+    """The type of every value by its dotted name, such as `objective.keypoints`."""
+    found: dict[str, Any] = {}
+    hints = get_type_hints(type(config))
+    for field in fields(config):
+        part = getattr(config, field.name)
+        if dataclasses.is_dataclass(part):
+            inner = get_type_hints(type(part))
+            found |= {f"{field.name}.{f.name}": inner[f.name] for f in fields(part)}
+        else:
+            found[field.name] = hints[field.name]
+    return found
+
+
+def _fit(name: str, value: Value, kind: Any) -> Any:
+    """The value as the configuration holds it, or a sentence."""
+    if get_origin(kind) is Literal:
+        if value not in get_args(kind):
+            choices = ", ".join(map(str, get_args(kind)))
+            raise BadInput(f"{name}={value!r}: must be one of {choices}")
+        return value
+    if kind is Path and isinstance(value, str):
+        return Path(value)
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if kind is float and (whole or isinstance(value, float)):
+        return float(value)  # type: ignore[arg-type]  # a number: the line above
+    fits = {bool: isinstance(value, bool), int: whole, str: isinstance(value, str), float: False}
+    if not fits.get(kind, True):
+        words = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+        raise BadInput(f"{name}={value!r}: must be {words[kind]}")
+    return value

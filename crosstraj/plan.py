@@ -1,0 +1,251 @@
+"""An experiment: one short TOML file that stands for many runs, and the table made of them.
+
+    name = "keypoints"
+    title = "How many keypoints make a view?"
+    reproduces = "CTRL paper, figure of the ablation over clustering timesteps"
+    frames = 8_000_000
+    games = ["coinrun", "bigfish"]
+    seeds = [0, 1, 2]
+    methods = ["ctrl:paper"]        # a method, or method:preset
+    table = "returns"               # see TABLES; this is the default
+
+    [base]                          # values of every run, by their names in the configuration
+    encoder = "laptop"
+
+    [variants."T = 2"]              # values of some, over the base
+    objective.keypoints = 2
+
+The runs are the product of methods, variants, games and seeds; without variants, of methods, games
+and seeds. A variant that names its own `method` (and `preset`) stands beside them. Nothing heavy is
+imported here, so that `--list` answers at once; jobs.py checks the values before a run begins.
+"""
+
+import math
+import re
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from crosstraj.errors import BadInput, unknown
+from crosstraj.methods import METHODS, PRESETS
+
+TABLES = {  # report/tables.py makes them
+    "returns": "unseen and seen return, area under the curve, health, by variant and game",
+    "split": "gain of variant `X split` over variant `X joint`, by game",
+}
+Value = bool | int | float | str | tuple[int | float | str, ...]
+Values = dict[str, Value]  # by dotted name
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One run: what a `crosstraj train` command says."""
+
+    variant: str
+    game: str
+    seed: int
+    values: Values  # method and preset first, then base and variant; the budget last
+
+    @property
+    def name(self) -> str:
+        return f"{self.variant}/{self.game}/s{self.seed}"
+
+    @property
+    def frames(self) -> int:
+        frames = self.values["frames"]
+        assert isinstance(frames, int)
+        return frames
+
+    def command(self, more: Values) -> list[str]:
+        """The words after `crosstraj`; `more` says what belongs to the machine, not the run."""
+        words = ["train"]
+        for name, value in (self.values | {"env": self.game, "seed": self.seed} | more).items():
+            several = value if isinstance(value, tuple) else (value,)
+            words += [f"--{name.replace('_', '-')}", *map(str, several)]
+        return words
+
+
+@dataclass(frozen=True)
+class Experiment:
+    name: str
+    title: str
+    reproduces: str
+    frames: int
+    games: tuple[str, ...]
+    seeds: tuple[int, ...]
+    variants: dict[str, Values]  # resolved: each with its method and preset
+    table: str
+    scale: float = 1.0
+
+    def runs(self) -> list[Planned]:
+        """All runs, seed by seed, so that an unfinished experiment has every variant."""
+        return [
+            Planned(
+                variant,
+                game,
+                seed,
+                values | {"frames": self._shrunk(values.get("frames", self.frames))},
+            )
+            for seed in self.seeds[: self._shrunk(len(self.seeds))]
+            for game in self.games[: self._shrunk(len(self.games))]
+            for variant, values in self.variants.items()
+        ]
+
+    def _shrunk(self, count: Value) -> int:
+        """In proportion and rounded up, so at least 1; nine digits, for .7 * 10 is above 7."""
+        assert isinstance(count, int)
+        return math.ceil(round(count * self.scale, 9))
+
+
+KEYS: dict[str, type] = {
+    "name": str,
+    "title": str,
+    "reproduces": str,
+    "frames": int,
+    "games": list,
+    "seeds": list,
+    "methods": list,
+    "table": str,
+    "base": dict,
+    "variants": dict,
+}
+OPTIONAL = ("methods", "table", "base", "variants")
+RESERVED = {"env": "games", "seed": "seeds", "saving.runs": "--runs", "machine.threads": "--threads"}
+WORDS = {str: "text", int: "a whole number", list: "a list", dict: "a table"}
+
+
+def read(path: Path) -> Experiment:
+    """The experiment of a file, or one sentence on what is wrong with it."""
+    try:
+        given = tomllib.loads(path.read_text())
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror}") from error
+    except ValueError as error:  # not TOML, or not text
+        raise BadInput(f"{path} is not TOML: {error}") from error
+    try:
+        return _experiment(given)
+    except BadInput as error:
+        raise BadInput(f"{path}: {error}") from None
+
+
+def _experiment(given: dict[str, Any]) -> Experiment:
+    for key, value in given.items():
+        if key not in KEYS:
+            raise unknown("key", key, KEYS)
+        _check_type(key, value, KEYS[key])
+    for key in KEYS:
+        if key not in given and key not in OPTIONAL:
+            raise BadInput(f"{key} is missing; it is {WORDS[KEYS[key]]}")
+    if not re.fullmatch(r"[A-Za-z0-9_.-]*[A-Za-z0-9_-]", given["name"]):
+        raise BadInput(f"name={given['name']!r} names a directory: letters, digits, - and _ only")
+    if given["frames"] < 1:
+        raise BadInput(f"frames={given['frames']}: must be at least 1")
+    table = given.get("table", "returns")
+    if table not in TABLES:
+        raise unknown("table", table, TABLES)
+    variants = _variants(given)
+    if table == "split":
+        _check_pairs(variants)
+    return Experiment(
+        given["name"],
+        given["title"],
+        given["reproduces"],
+        given["frames"],
+        _listed("games", given["games"], str),
+        _listed("seeds", given["seeds"], int),
+        variants,
+        table,
+    )
+
+
+def _check_type(key: str, value: object, kind: type) -> None:
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise BadInput(f"{key}={value!r}: must be {WORDS[kind]}")
+
+
+def _listed(key: str, values: list[Any], kind: type) -> tuple[Any, ...]:
+    if not values:
+        raise BadInput(f"{key} is an empty list; name at least one")
+    for value in values:
+        _check_type(f"entry of {key}", value, kind)
+    if len(set(values)) < len(values):
+        raise BadInput(f"{key}={values} names something twice")
+    return tuple(values)
+
+
+def _variants(given: dict[str, Any]) -> dict[str, Values]:
+    """The values of each variant by its name; methods are multiplied with those that name none."""
+    base = _flat(given.get("base", {}), "base")
+    methods = _listed("methods", given["methods"], str) if "methods" in given else ()
+    named: dict[str, Values] = {}
+    for name, inner in given.get("variants", {}).items():
+        _check_type(f"variants.{name}", inner, dict)
+        if not name or "/" in name:
+            raise BadInput(f"variant {name!r}: a name has no slash: VARIANT/GAME/sSEED names a run")
+        named[name] = base | _flat(inner, f"variants.{name}")
+    alone = {name: values for name, values in named.items() if "method" in values}
+    shared = {name: values for name, values in named.items() if name not in alone}
+    if shared and not methods:
+        raise BadInput(f"variant {next(iter(shared))!r} names no method, and methods are not listed")
+    if not named and not methods:
+        raise BadInput("neither methods nor variants are named, so there is nothing to run")
+    variants: dict[str, Values] = {}
+    for method in methods:
+        for name, values in (shared or {"": base}).items():
+            label = name if name and len(methods) == 1 else f"{method} {name}".strip()
+            variants[label] = _with_method(values, method)
+    for name, values in alone.items():
+        if name in variants:
+            raise BadInput(f"variant {name!r} has the name of a method in the list")
+        variants[name] = _with_method(values, str(values["method"]))
+    return variants
+
+
+def _with_method(values: Values, entry: str) -> Values:
+    """Method and preset in front, checked; the entry is `method` or `method:preset`."""
+    method, _, preset = entry.partition(":")
+    preset = preset or str(values.get("preset", "default"))
+    if method not in METHODS:
+        raise unknown("method", method, METHODS)
+    if preset not in PRESETS:
+        raise unknown("preset", preset, PRESETS)
+    rest = {key: value for key, value in values.items() if key not in ("method", "preset")}
+    return {"method": method, "preset": preset, **rest}
+
+
+def _flat(values: dict[str, Any], place: str, prefix: str = "") -> Values:
+    """Nested tables as dotted names; only plain values, and none that the experiment itself sets."""
+    flat: Values = {}
+    for key, value in values.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, dict):
+            flat |= _flat(value, place, f"{name}.")
+            continue
+        if name in RESERVED:
+            raise BadInput(f"{place}.{name}: this is said by {RESERVED[name]}")
+        if isinstance(value, list):
+            value = tuple(value)
+        if name == "frames":
+            _check_type(f"{place}.frames", value, int)
+        if not _plain(value):
+            raise BadInput(f"{place}.{name}={value!r}: must be a number, text, true or false")
+        flat[name] = value
+    return flat
+
+
+def _plain(value: object) -> bool:
+    several: Iterable[object] = value if isinstance(value, tuple) else (value,)
+    return all(isinstance(one, bool | int | float | str) for one in several)
+
+
+def _check_pairs(variants: Iterable[str]) -> None:
+    names = set(variants)
+    for name in names:
+        stem, _, kind = name.rpartition(" ")
+        other = {"joint": "split", "split": "joint"}.get(kind)
+        if other is None or f"{stem} {other}" not in names:
+            raise BadInput(
+                f"variant {name!r}: table = 'split' compares pairs named `X joint` and `X split`"
+            )

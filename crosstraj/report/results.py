@@ -1,0 +1,116 @@
+"""What the runs of an experiment have reached, read from their directories alone."""
+
+import json
+import math
+import statistics
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from crosstraj.errors import BadInput
+from crosstraj.jobs import Job
+from crosstraj.logs import read_rows
+
+
+class Result(NamedTuple):
+    """One run, up to its budget: what a longer run learnt later is not counted."""
+
+    variant: str
+    game: str
+    seed: int
+    budget: int
+    directory: str
+    frames: int  # of the last row that counts; 0: not begun
+    finished: bool  # the policy was judged at the end of the budget
+    unseen: list[tuple[int, float]]  # frames and return on unseen levels, at each evaluation
+    figures: dict[str, float]  # the newest value of everything in metrics.jsonl
+    speed: float  # frames per second of training, without evaluations; nan: not begun
+    trouble: str  # why its files could not be read
+
+
+class Spread(NamedTuple):
+    """Mean over seeds, and their sample standard deviation: none for a single one."""
+
+    mean: float
+    deviation: float | None
+    count: int
+
+    def __str__(self) -> str:
+        if not self.count:
+            return "-"
+        small = f"{self.mean:.2e}" if 0 < abs(self.mean) < 0.005 else f"{self.mean:.2f}"
+        return small if self.deviation is None else f"{small} ± {self.deviation:.2g}"
+
+
+def spread(values: Iterable[float]) -> Spread:
+    """What is not finite is left out, and the count says so."""
+    finite = [value for value in values if math.isfinite(value)]
+    if not finite:
+        return Spread(math.nan, None, 0)
+    deviation = statistics.stdev(finite) if len(finite) > 1 else None
+    return Spread(statistics.fmean(finite), deviation, len(finite))
+
+
+def read_result(job: Job) -> Result:
+    run, directory = job.planned, job.directory
+    known = (run.variant, run.game, run.seed, run.frames, str(directory))
+    try:
+        rows, timing = (read_rows(directory / f"{log}.jsonl") for log in ("metrics", "timing"))
+        judged = [row for row in rows if row["row"] == "evaluation" and row["frames"] >= run.frames]
+        if judged:
+            end = judged[0]["frames"]
+            rows = [row for row in rows if row["frames"] <= end]
+        frames = rows[-1]["frames"] if rows else 0
+        seconds = [row["seconds"] for row in timing if row["frames"] <= frames]
+        figures: dict[str, float] = {}
+        for row in rows:
+            figures |= {key: value for key, value in row.items() if key not in ("row", "frames")}
+        unseen = [(row["frames"], row["unseen_return"]) for row in rows if "unseen_return" in row]
+    except (BadInput, OSError, LookupError, TypeError) as error:
+        return Result(*known, 0, False, [], {}, math.nan, f"{type(error).__name__}: {error}")
+    speed = frames / sum(seconds) if seconds else math.nan
+    return Result(*known, frames, bool(judged), unseen, figures, speed, "")
+
+
+def area(curve: list[tuple[int, float]]) -> float:
+    """Area under the curve from first to last evaluation, divided by its width: a mean return."""
+    if len(curve) < 2:
+        return math.nan
+    pairs = list(zip(curve, curve[1:], strict=False))
+    total = sum((right - left) * (low + high) / 2 for (left, low), (right, high) in pairs)
+    return total / (curve[-1][0] - curve[0][0])
+
+
+def counted(results: list[Result]) -> list[Result]:
+    """Those that a mean is taken of: the finished ones, or what has begun where none is."""
+    return [r for r in results if r.finished] or [r for r in results if r.frames]
+
+
+def state_of(results: list[Result]) -> str:
+    """How much of a set of seeds there is, in words."""
+    done = sum(r.finished for r in results)
+    if done == len(results):
+        return f"{done} of {done}" + (", no spread" if done == 1 else "")
+    if done:
+        return f"partial: {done} of {len(results)}" + (", no spread" if done == 1 else "")
+    begun = [r.frames for r in results if r.frames]
+    if not begun:
+        return "not begun"
+    reached = " to ".join(f"{n:,}" for n in sorted({min(begun), max(begun)}))
+    return f"partial: none of {len(results)}; shown at {reached} of {results[0].budget:,} frames"
+
+
+def write_json(path: Path, values: Mapping[str, Any]) -> Path:
+    """What is not finite becomes null: JSON has no name for it."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, float):
+            return value if math.isfinite(value) else None
+        if isinstance(value, Spread | Result):
+            return plain(value._asdict())
+        if isinstance(value, Mapping):
+            return {key: plain(inner) for key, inner in value.items()}
+        return [plain(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+    path.write_text(json.dumps(plain(values), indent=1, allow_nan=False) + "\n")
+    return path

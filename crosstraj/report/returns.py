@@ -1,0 +1,200 @@
+"""The table `returns`: how well each variant does on unseen levels, and how its representation is."""
+
+import math
+from itertools import cycle
+from pathlib import Path
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from crosstraj.evaluate import EASY_RANGE, normalised
+from crosstraj.plan import Experiment
+from crosstraj.report.results import (
+    Result,
+    Spread,
+    area,
+    counted,
+    spread,
+    state_of,
+    write_json,
+)
+
+HEALTH = {  # heading -> figure of a row, newest value; shown where a run has it
+    "views' cosine": "view_cosine",
+    "code entropy": "code_entropy",
+    "(random)": "code_entropy_random",
+    "effective rank": "feature_rank",
+    "objective's KL": "objective_kl",
+    "feature scale": "feature_std",
+}
+# Safe for colour-blind readers (Okabe and Ito); more than eight variants differ in their lines.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#777777", "#000000")
+STYLES = ("-", "--", ":", "-.")
+
+
+def returns(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
+    """Unseen returns by game and variant as the paper prints them, then everything by row."""
+    cells = by_cell(results)
+    text = "\n\n".join([heading(plan, results), matrix(cells), details(cells), notes(results)])
+    (out / "table.md").write_text(text + "\n")
+    values = {
+        "experiment": plan.name,
+        "title": plan.title,
+        "reproduces": plan.reproduces,
+        "scale": plan.scale,
+        "cells": [summary(variant, game, cell) for (variant, game), cell in cells.items()],
+        "runs": results,
+    }
+    return [
+        out / "table.md",
+        write_json(out / "table.json", values),
+        draw(plan, cells, out / "figure.png"),
+    ]
+
+
+Cells = dict[tuple[str, str], list[Result]]  # (variant, game) -> its seeds
+
+
+def by_cell(results: list[Result]) -> Cells:
+    cells: Cells = {}
+    for result in results:
+        cells.setdefault((result.variant, result.game), []).append(result)
+    return cells
+
+
+def heading(plan: Experiment, results: list[Result]) -> str:
+    done, begun = sum(r.finished for r in results), sum(r.frames > 0 for r in results)
+    state = f"{done} of {len(results)} runs are finished"
+    if done < len(results):
+        state = f"**Partial**: {state}, {begun - done} more have begun"
+    budgets = sorted({r.budget for r in results})
+    lines = [
+        f"# {plan.title}",
+        "",
+        plan.reproduces,
+        "",
+        f"{state}; {' or '.join(f'{n:,}' for n in budgets)} frames per run.",
+    ]
+    if plan.scale < 1:
+        lines[-1] += f" A trial at scale {plan.scale:g} of the whole, no result."
+    return "\n".join(lines)
+
+
+def final(cell: list[Result], figure: str) -> Spread:
+    return spread(r.figures.get(figure, math.nan) for r in counted(cell))
+
+
+def matrix(cells: Cells) -> str:
+    """Unseen return: a line per game, a column per variant; an asterisk marks partial sets."""
+    variants, games = (list(dict.fromkeys(names)) for names in zip(*cells, strict=True))
+    lines = [row("unseen return", *variants), "|---" * (len(variants) + 1) + "|"]
+    for game in games:
+        shown = []
+        for variant in variants:
+            cell = cells[variant, game]
+            mark = "" if all(r.finished for r in cell) else "*"
+            shown.append(f"{final(cell, 'unseen_return')}{mark}")
+        lines.append(row(game, *shown))
+    if len(games) > 1 and all(game in EASY_RANGE for game in games):
+        means = [mean_normalised(cells, variant, games) for variant in variants]
+        lines.append(row("mean, normalised", *("-" if m is None else f"{m:.3f}" for m in means)))
+    return "\n".join(lines)
+
+
+def mean_normalised(cells: Cells, variant: str, games: list[str]) -> float | None:
+    """Mean over all games of the normalised unseen return; none while one of them is missing."""
+    means = [final(cells[variant, game], "unseen_return") for game in games]
+    if not all(mean.count for mean in means):
+        return None
+    scores = [normalised(game, mean.mean) for game, mean in zip(games, means, strict=True)]
+    return sum(scores) / len(scores)
+
+
+def details(cells: Cells) -> str:
+    known = {h: f for h, f in HEALTH.items() if any(final(c, f).count for c in cells.values())}
+    head = ("variant", "game", "seeds", "unseen", "seen", "unseen, area", *known, "frames/s")
+    lines = [row(*head), "|---" * len(head) + "|"]
+    for (variant, game), cell in cells.items():
+        figures = [final(cell, figure) for figure in ("unseen_return", "seen_return")]
+        figures.append(spread(area(r.unseen) for r in counted(cell)))
+        figures += [final(cell, figure) for figure in known.values()]
+        speed = spread(r.speed for r in counted(cell)).mean
+        shown = "-" if math.isnan(speed) else f"{speed:.0f}"
+        lines.append(row(variant, game, state_of(cell), *map(str, figures), shown))
+    return "\n".join(lines)
+
+
+def notes(results: list[Result]) -> str:
+    lines = [
+        "Raw returns of the frozen policy on unseen and on training (seen) levels; mean over seeds "
+        "± sample standard deviation, and no spread where there is one seed. `unseen, area`: area "
+        "under the curve of unseen return between first and last evaluation, divided by its width. "
+        "Health figures are the last ones recorded; `(random)` is the code entropy of random unit "
+        "vectors. `*`: some seeds are not finished and are not counted, or, where none is "
+        "finished, shown as far as they are.",
+    ]
+    lines += [f"- {r.directory} could not be read: {r.trouble}" for r in results if r.trouble]
+    return "\n".join(lines)
+
+
+def summary(variant: str, game: str, cell: list[Result]) -> dict[str, object]:
+    names = sorted({name for r in cell for name in r.figures})
+    return {
+        "variant": variant,
+        "game": game,
+        "seeds": len(cell),
+        "finished": sum(r.finished for r in cell),
+        "state": state_of(cell),
+        "unseen_area": spread(area(r.unseen) for r in counted(cell)),
+        "frames_per_second": spread(r.speed for r in counted(cell)),
+        "figures": {name: final(cell, name) for name in names},
+    }
+
+
+def row(*words: str) -> str:
+    return f"| {' | '.join(word.replace('|', chr(92) + '|') for word in words)} |"
+
+
+def draw(plan: Experiment, cells: Cells, path: Path) -> Path:
+    """Unseen return over frames: a panel per game, a line per variant, a band of one deviation."""
+    games = list(dict.fromkeys(game for _, game in cells))
+    variants = list(dict.fromkeys(variant for variant, _ in cells))
+    columns = min(4, len(games))
+    lines = -(-len(games) // columns)
+    figure = Figure(figsize=(max(5.0, 3.4 * columns), 2.8 * lines + 1.0), layout="constrained")
+    FigureCanvasAgg(figure)
+    grid = list(figure.subplots(lines, columns, squeeze=False).flat)
+    looks = [(c, s) for s in STYLES for c in COLOURS]
+    for axes, game in zip(grid, games, strict=False):
+        for variant, (colour, style) in zip(variants, cycle(looks), strict=False):
+            curve = mean_curve(cells[variant, game])
+            frames, mean = [f for f, _ in curve], [s.mean for _, s in curve]
+            axes.plot(frames, mean, style, color=colour, label=variant, marker="o", markersize=3)
+            deviation = [s.deviation or 0.0 for _, s in curve]
+            low = [m - d for m, d in zip(mean, deviation, strict=True)]
+            high = [m + d for m, d in zip(mean, deviation, strict=True)]
+            axes.fill_between(frames, low, high, color=colour, alpha=0.15, linewidth=0)
+        axes.set_title(game, fontsize=9)
+        axes.tick_params(labelsize=7)
+        axes.ticklabel_format(axis="x", style="sci", scilimits=(3, 3), useMathText=True)
+        axes.grid(alpha=0.3)
+    for axes in grid[len(games) :]:
+        axes.set_axis_off()
+    handles, labels = grid[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=8)
+    done, total = (sum(f(r) for c in cells.values() for r in c) for f in (is_finished, lambda r: 1))
+    state = "" if done == total else f" (partial: {done} of {total} runs)"
+    figure.suptitle(f"{plan.title}{state}\nreturn on unseen levels over frames", fontsize=10)
+    figure.savefig(path, dpi=110)
+    return path
+
+
+def is_finished(result: Result) -> int:
+    return int(result.finished)
+
+
+def mean_curve(cell: list[Result]) -> list[tuple[int, Spread]]:
+    """Unseen return at every evaluation that all counted seeds share."""
+    curves = [dict(r.unseen) for r in counted(cell)]
+    shared = sorted(set.intersection(*map(set, curves))) if curves else []
+    return [(frames, spread(curve[frames] for curve in curves)) for frames in shared]

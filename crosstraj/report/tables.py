@@ -1,0 +1,28 @@
+"""Table and figure of an experiment, from the run directories alone.
+
+A maker is a function of the experiment, its results and the directory to write to; it returns the
+files it wrote. `table = "..."` in an experiment file chooses one of them.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from crosstraj.errors import BadInput
+from crosstraj.jobs import Job
+from crosstraj.plan import Experiment
+from crosstraj.report.results import Result, read_result
+from crosstraj.report.returns import returns
+from crosstraj.report.split import split
+
+Maker = Callable[[Experiment, list[Result], Path], list[Path]]
+MAKERS: dict[str, Maker] = {"returns": returns, "split": split}  # the words of plan.TABLES
+
+
+def make_table(plan: Experiment, jobs: list[Job], out: Path) -> list[Path]:
+    """Read the runs and write what the experiment asks for; the files that were written."""
+    results = [read_result(job) for job in jobs]
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        return MAKERS[plan.table](plan, results, out)
+    except OSError as error:
+        raise BadInput(f"{out} cannot be written: {error.strerror or error}") from error

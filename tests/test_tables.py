@@ -1,0 +1,189 @@
+"""Tables of experiments, from run directories written by hand: means, spreads, areas, gains."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crosstraj.errors import BadInput
+from crosstraj.experiment import default_out
+from crosstraj.jobs import Job, prepare
+from crosstraj.plan import Experiment, Values
+from crosstraj.report.results import area, read_result, spread
+from crosstraj.report.split import gains, over_games
+from crosstraj.report.tables import make_table
+
+PPO: Values = {"method": "ppo", "preset": "default"}
+FROZEN: Values = PPO | {"encoder_grad": "none"}
+
+
+def plan_of(
+    variants: dict[str, Values],
+    games: tuple[str, ...] = ("bigfish",),
+    seeds: tuple[int, ...] = (0, 1),
+    table: str = "returns",
+) -> Experiment:
+    return Experiment("e", "A title", "A source.", 100, games, seeds, variants, table)
+
+
+def fill(job: Job, rows: list[dict[str, Any]], seconds: float = 0.5) -> None:
+    job.directory.mkdir(parents=True)
+    lines = [json.dumps(row) + "\n" for row in rows]
+    (job.directory / "metrics.jsonl").write_text("".join(lines))
+    steps = [row["frames"] for row in rows if row["row"] == "update"]
+    timing = [json.dumps({"frames": f, "seconds": seconds}) + "\n" for f in steps]
+    (job.directory / "timing.jsonl").write_text("".join(timing))
+
+
+def update(frames: int, **figures: float) -> dict[str, Any]:
+    return {"row": "update", "frames": frames, **figures}
+
+
+def judged(frames: int, unseen: float, seen: float = 9.0) -> dict[str, Any]:
+    return {
+        "row": "evaluation",
+        "frames": frames,
+        "seen_return": seen,
+        "unseen_return": unseen,
+    }
+
+
+def test_spread_is_the_sample_deviation_and_one_value_has_none() -> None:
+    assert spread([2.0, 4.0]) == (3.0, pytest.approx(math.sqrt(2)), 2)
+    assert spread([2.0, math.nan]) == (2.0, None, 1)
+    assert spread([]).count == 0
+    assert [str(spread(v)) for v in ([2.0, 4.0], [2.0], [0.0012], [])] == [
+        "3.00 ± 1.4",
+        "2.00",
+        "1.20e-03",
+        "-",
+    ]
+
+
+def test_area_is_the_mean_height_of_the_curve() -> None:
+    assert area([(0, 1.0), (10, 3.0)]) == 2.0
+    assert area([(10, 0.0), (20, 4.0), (50, 4.0)]) == pytest.approx((20 + 120) / 40)
+    assert math.isnan(area([(10, 1.0)]))
+
+
+def test_a_run_counts_up_to_its_budget_although_it_went_on(tmp_path: Path) -> None:
+    (job,) = prepare(plan_of({"a": PPO}, seeds=(0,)).runs(), tmp_path)
+    rows = [
+        *(update(48, entropy=2.5), judged(50, 1.0), update(96, entropy=2.0)),
+        *(update(104, kl=0.1), judged(104, 3.0), update(150, entropy=1.0), judged(150, 7.0)),
+    ]
+    fill(job, rows)
+    result = read_result(job)
+    assert (result.finished, result.frames) == (True, 104)
+    assert result.unseen == [(50, 1.0), (104, 3.0)]
+    assert result.figures == {
+        "entropy": 2.0,
+        "kl": 0.1,
+        "seen_return": 9.0,
+        "unseen_return": 3.0,
+    }
+    assert result.speed == pytest.approx(104 / 1.5)
+
+
+def test_the_table_gives_means_over_finished_seeds_and_says_what_is_partial(
+    tmp_path: Path,
+) -> None:
+    plan = plan_of({"a": PPO, "b": FROZEN}, games=("bigfish", "coinrun"))
+    jobs = prepare(plan.runs(), tmp_path / "runs")
+    by_name = {job.planned.name: job for job in jobs}
+    for seed, unseen in ((0, 2.0), (1, 4.0)):
+        fill(
+            by_name[f"a/bigfish/s{seed}"],
+            [judged(50, 1.0), update(100, view_cosine=0.25 + seed / 2), judged(100, unseen)],
+        )
+    fill(by_name["a/coinrun/s0"], [judged(50, 5.0), update(100), judged(100, 7.5)])
+    fill(by_name["a/coinrun/s1"], [judged(50, 100.0), update(60)])
+    fill(by_name["b/bigfish/s0"], [judged(50, 6.0), update(60)])
+    fill(by_name["b/bigfish/s1"], [judged(50, 8.0), update(70)])
+    written = make_table(plan, jobs, tmp_path / "out")
+    assert [path.name for path in written] == ["table.md", "table.json", "figure.png"]
+    text = written[0].read_text()
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
+    assert ["unseen return", "a", "b"] in lines
+    assert ["bigfish", "3.00 ± 1.4", "7.00 ± 1.4*"] in lines
+    assert ["coinrun", "7.50*", "-*"] in lines
+    # normalised: bigfish (3 - 1) / 39, coinrun (7.5 - 5) / 5; b has no coinrun
+    assert ["mean, normalised", f"{(2 / 39 + 0.5) / 2:.3f}", "-"] in lines
+    rows = {(row[0], row[1]): row for row in lines if len(row) > 4}
+    assert rows["a", "bigfish"][2:] == [
+        *("2 of 2", "3.00 ± 1.4", "9.00 ± 0", "2.00 ± 0.71", "0.50 ± 0.35", "200")
+    ]
+    assert rows["a", "coinrun"][2:4] == ["partial: 1 of 2, no spread", "7.50"]
+    assert rows["b", "bigfish"][2] == "partial: none of 2; shown at 60 to 70 of 100 frames"
+    assert rows["b", "coinrun"][2:4] == ["not begun", "-"]
+    assert "**Partial**: 3 of 8 runs are finished, 3 more have begun" in text
+    cells = json.loads(written[1].read_text())["cells"]
+    assert cells[0]["figures"]["unseen_return"] == {
+        "mean": 3.0,
+        "deviation": pytest.approx(math.sqrt(2)),
+        "count": 2,
+    }
+    assert cells[3]["unseen_area"]["mean"] is None
+    assert written[2].read_bytes()[:4] == b"\x89PNG"
+
+
+def test_a_damaged_run_is_reported_and_spoils_nothing(tmp_path: Path) -> None:
+    plan = plan_of({"a": PPO})
+    jobs = prepare(plan.runs(), tmp_path / "runs")
+    fill(jobs[0], [update(100), judged(100, 4.0)])
+    fill(jobs[1], [])
+    (jobs[1].directory / "metrics.jsonl").write_text("not json\n")
+    text = make_table(plan, jobs, tmp_path / "out")[0].read_text()
+    assert "partial: 1 of 2" in text
+    assert f"{jobs[1].directory} could not be read: BadInput" in text
+
+
+def test_tables_that_cannot_be_written_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("precious")
+    plan = plan_of({"a": PPO})
+    with pytest.raises(BadInput, match="cannot be written"):
+        make_table(plan, prepare(plan.runs(), tmp_path / "runs"), tmp_path / "out")
+
+
+def test_a_trial_has_its_own_results() -> None:
+    plan = plan_of({"a": PPO})
+    assert default_out(plan) == Path("results/e")
+    trial = Experiment(**{**vars(plan), "scale": 0.01})
+    assert default_out(trial) == Path("results/e-scale-0.01")
+
+
+def test_gains_are_relative_to_joint_and_to_the_range_of_the_game() -> None:
+    assert gains("bigfish", 2.0, 3.0) == (0.5, pytest.approx(1 / 39))
+    assert gains("fruitbot", -2.0, -3.0) == (-0.5, pytest.approx(-1 / 33.9))  # by |joint|
+    relative, of_range = gains("bigfish", 0.0, 1.0)
+    assert math.isnan(relative)
+    assert of_range == pytest.approx(1 / 39)
+
+
+def test_the_paper_s_own_column_has_these_statistics() -> None:
+    """Table of split updates, SPR: bossfight's +10.36 makes the mean of +.74."""
+    column = [0.15, 10.36, -0.02, -0.13, 0.14, 2.05, 0.12, -0.1, -0.03, 0.0]
+    column += [0.08, -0.15, 0.03, -0.31, -0.18, -0.15]
+    found = over_games([(x, -x) for x in column])
+    assert found["mean"][0] == pytest.approx(0.74, abs=0.005)
+    ordered = sorted(column)
+    assert found["median"][0] == pytest.approx((ordered[7] + ordered[8]) / 2)
+    assert found["IQM"][0] == pytest.approx(sum(ordered[4:12]) / 8)
+    assert found["IQM"][1] == pytest.approx(-found["IQM"][0])
+
+
+def test_the_split_table(tmp_path: Path) -> None:
+    variants = {"X joint": PPO, "X split": FROZEN}
+    plan = plan_of(variants, games=("bigfish", "coinrun"), seeds=(0,), table="split")
+    jobs = prepare(plan.runs(), tmp_path / "runs")
+    scores = {"X joint/bigfish": 2.0, "X split/bigfish": 3.0, "X joint/coinrun": 8.0}
+    for job in jobs:
+        unseen = scores.get(job.planned.name.removesuffix("/s0"))
+        if unseen is not None:
+            fill(job, [update(100), judged(100, unseen)])
+    text = make_table(plan, jobs, tmp_path / "out")[0].read_text()
+    assert "| bigfish | +0.50 | +0.03 |" in text
+    assert "| coinrun | - | - |" in text  # without both there is no gain
+    assert "| **mean** | +0.50 | +0.03 |" in text
