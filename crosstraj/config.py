@@ -115,7 +115,7 @@ class Config:
     method: str = "ppo"
     """What to train: see `crosstraj methods`."""
     preset: str = "default"
-    """Where the values come from that are not given here: default, paper, literal, procgen."""
+    """Where the other values come from: default, paper, literal, release, procgen."""
     env: str = "bigfish"
     """A Procgen game, or a Gymnasium id with uint8 images and discrete actions."""
     seed: int = 0
@@ -242,6 +242,35 @@ def _literal(config: Config) -> Config:
     return replace(config, objective=objective)
 
 
+def _release(config: Config) -> Config:
+    """bmazoure/ctrl_public, what crashes repaired; docs/methods.md lists what was not taken over."""
+    config = _procgen(_paper(config))  # its PPO is the community's
+    if not isinstance(config.objective, CTRLConfig):
+        return config
+    objective = replace(
+        config.objective,
+        keypoints=10,
+        sampling="consecutive",
+        whole_rows=True,
+        mine_own_fragment=True,
+        code_temperature=0.1,
+        temperature=0.1,
+        rounds=1,
+        neighbour_count=1,
+        code_gradient=True,
+        target_decay=0.05 ** (1 / 8),  # .05 over the eight steps of a rollout
+        predictors=False,
+    )
+    representation = replace(config.representation, learning_rate=1e-4)
+    return replace(
+        config,
+        objective=objective,
+        representation=representation,
+        encoder_grad="both",
+        order="policy",
+    )
+
+
 def _procgen(config: Config) -> Config:
     """train-procgen: 64 environments, 3 epochs over each rollout."""
     return replace(config, envs=64, policy=replace(config.policy, epochs=3))
@@ -271,6 +300,8 @@ def preset(method: str, name: str) -> Config:
             config = _paper(config)
         case "literal":
             config = _literal(config)
+        case "release":
+            config = _release(config)
         case "procgen":
             config = _procgen(config)
         case _:

@@ -42,6 +42,7 @@ class Learner:
         self.agent.encoder.autocast = config.machine.bfloat16
         if config.machine.kernels == "native":
             self.agent.encoder.use_native()
+        self.objective.attach(self.agent.encoder)
         if config.machine.compile:
             self.agent.encoder.compile_for(
                 config.machine.piece, config.envs, config.evaluation.envs
@@ -55,7 +56,11 @@ class Learner:
         named = dict(self.agent.named_parameters())
         encoder = {name: p for name, p in named.items() if name.startswith("encoder.")}
         heads = {name: p for name, p in named.items() if name not in encoder}
-        own = {f"objective.{name}": p for name, p in self.objective.named_parameters()}
+        own = {
+            f"objective.{name}": p
+            for name, p in self.objective.named_parameters()
+            if p.requires_grad  # target networks only follow
+        }
         # In joint order one optimiser steps the encoder with the summed gradient.
         twice = config.order != "joint" or not self.by_policy
         p, r = config.policy, config.representation

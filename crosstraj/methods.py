@@ -28,6 +28,10 @@ PRESETS = {
         "`paper` with raw w, raw summed distances and keypoints over whole rows",
         "CTRL paper, equations and Algorithm 1 as printed",
     ),
+    "release": Entry(
+        "the released code's values, with the bugs repaired that keep it from running",
+        "bmazoure/ctrl_public; docs/methods.md",
+    ),
     "procgen": Entry(
         "the community's PPO values: 64 environments, 3 epochs", "openai/train-procgen"
     ),

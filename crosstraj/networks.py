@@ -18,6 +18,7 @@ from crosstraj.native import Trunk
 EncoderKind = Literal["impala", "laptop"]
 FeatureNorm = Literal["none", "layer", "standard"]
 HeadNorm = Literal["none", "batch", "layer"]
+ViewEncoder = Literal["mlp", "rnn"]
 
 CHANNELS = (16, 32, 32)  # IMPALA's three stages, as in every Procgen code base
 FEATURES = 256
@@ -164,6 +165,10 @@ class Encode:
         with torch.set_grad_enabled(self.live and torch.is_grad_enabled()):
             return torch.cat([self._features(part) for part in frames.split(self.piece)])
 
+    def on(self, target: nn.Module) -> "Encode":
+        """The same function of another network, without a gradient: for targets."""
+        return Encode(target, live=False, piece=self.piece)
+
     def _features(self, frames: Tensor) -> Tensor:
         if self.low_memory and torch.is_grad_enabled():
             features = checkpoint(
@@ -207,3 +212,35 @@ def projection(inputs: int, width: int, norm: HeadNorm, rng: torch.Generator) ->
         nn.ReLU(),
         linear(width, width, 1.0, rng),
     )
+
+
+class Recurrent(nn.Module):
+    """A GRU reads the T keypoints of a view in time order, [B, T D] -> its last state [B, width]."""
+
+    def __init__(self, keypoints: int, width: int, rng: torch.Generator) -> None:
+        super().__init__()
+        self.keypoints = keypoints
+        self.cell = nn.utils.skip_init(nn.GRU, FEATURES, width, batch_first=True)
+        for name, weight in self.cell.named_parameters():
+            if name.startswith("bias"):
+                nn.init.zeros_(weight)
+            else:
+                for gate in weight.chunk(3):  # reset, update, new: each a matrix of its own
+                    nn.init.orthogonal_(gate, generator=rng)
+
+    def forward(self, u: Tensor) -> Tensor:
+        _, last = self.cell(u.unflatten(1, (self.keypoints, FEATURES)))
+        return last.squeeze(0)
+
+
+def view_encoder(
+    kind: ViewEncoder, keypoints: int, width: int, norm: HeadNorm, rng: torch.Generator
+) -> nn.Sequential:
+    """psi: the keypoints of a view, side by side [B, T D] -> [B, width].
+
+    A projection; with `rnn` its first layer reads them one after another.
+    """
+    head = projection(keypoints * FEATURES, width, norm, rng)
+    if kind == "rnn":
+        head[0] = Recurrent(keypoints, width, rng)
+    return head

@@ -5,7 +5,7 @@ from typing import Literal
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 
 def sinkhorn(scores: Tensor, rounds: int) -> Tensor:
@@ -71,6 +71,17 @@ def draw_members(
 def squared_distance(a: Tensor, b: Tensor) -> Tensor:
     """||a - b||^2 along the last axis; for unit vectors this is 2 - 2 cos(a, b)."""
     return (a - b).square().sum(-1)
+
+
+@torch.no_grad()
+def follow(target: nn.Module, online: nn.Module, momentum: float) -> None:
+    """Exponential moving average: target <- momentum * target + (1 - momentum) * online."""
+    pairs = zip(target.state_dict().values(), online.state_dict().values(), strict=True)
+    for mine, theirs in pairs:
+        if mine.is_floating_point():
+            mine.mul_(momentum).add_(theirs, alpha=1 - momentum)
+        else:
+            mine.copy_(theirs)  # counters
 
 
 def unit(x: Tensor) -> Tensor:

@@ -89,14 +89,15 @@ def uniform_views(
 
 
 def consecutive_views(
-    done: Tensor, count: int, keypoints: int, *, swap: bool, rng: torch.Generator
+    done: Tensor, count: int, keypoints: int, *, swap: bool, cross: bool, rng: torch.Generator
 ) -> Iterator[Views]:
     """Minibatches of all windows of T consecutive steps inside one run and one fragment.
 
     With `swap` a window's partner is the one that begins where it ends, and the other way round.
+    `cross` lets windows lie across episode ends, as in the released code.
     """
     steps, envs = done.shape
-    fragment = fragments(done)
+    fragment = fragments(torch.zeros_like(done) if cross else done)
     share, run = deal_blocks(steps, envs, count, rng)
     span = keypoints * (2 if swap else 1)
     piece = fragment * (int(run.max()) + 1) + run  # changes at a run's end and at an episode's end

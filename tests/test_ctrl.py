@@ -1,6 +1,7 @@
 """CTRL against a slow loop written out from the paper, its stop-gradients, values and health."""
 
 import math
+from copy import deepcopy
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from crosstraj import health
+from crosstraj import ops
 from crosstraj.config import Config, preset
+from crosstraj.networks import Encode, Recurrent, view_encoder
 from crosstraj.objectives.ctrl import CTRL, Batch, CTRLConfig
 from crosstraj.rollout import Rollout
 from crosstraj.views import Views
@@ -67,13 +70,14 @@ def slow_parts(method: CTRL, encoder: Linear, batch: Batch) -> tuple[Tensor, Ten
             parts.append((1 + out[:256]) * h + out[256:] if c.action_conditioning else h)
         us.append(torch.cat(parts))
         v = method.psi_clust(us[-1][None])[0]
-        w = method.theta_clust(v[None])[0]
+        w = method.theta_clust(v[None])[0] if c.predictors else v
         w = w / w.norm() if c.unit_projection else w
-        scores.append(
-            torch.stack([v @ e / (v.norm() * e.norm()) for e in prototypes]) / c.code_temperature
-        )
+        v = v.detach()
+        near = torch.stack([v @ e / v.norm() for e in prototypes])  # e has length one
+        scores.append(near / c.code_temperature)
         log_p.append(torch.log(torch.softmax(prototypes @ w / c.temperature, 0)))
-    code = torch.softmax(torch.stack(scores).detach(), 1)
+    code = torch.softmax(torch.stack(scores), 1)
+    code = code if c.code_gradient else code.detach()
     for _ in range(c.rounds):
         code = code / code.sum(0, keepdim=True)
         code = code / code.sum(1, keepdim=True)
@@ -92,6 +96,9 @@ def slow_parts(method: CTRL, encoder: Linear, batch: Batch) -> tuple[Tensor, Ten
         {"action_conditioning": False},
         {"unit_projection": False},
         {"rounds": 1},
+        {"code_gradient": True},
+        {"predictors": False},
+        {"view_encoder": "rnn"},
     ],
 )
 def test_the_cluster_loss_and_its_gradient_equal_the_slow_loop(change):
@@ -121,9 +128,10 @@ def test_swapped_codes_are_predicted_from_the_partner():
     assert (plain["cluster"] - metrics["cluster"]).abs() > 1e-4
 
 
+@pytest.mark.parametrize("predictors", [True, False])
 @pytest.mark.parametrize("raw", [False, True])
-def test_the_prediction_loss_equals_the_slow_loop_over_anchors_and_mined_views(raw):
-    config = replace(PAPER, cluster_weight=0.0, raw_distance=raw)
+def test_the_prediction_loss_equals_the_slow_loop_over_anchors_and_mined_views(raw, predictors):
+    config = replace(PAPER, cluster_weight=0.0, raw_distance=raw, predictors=predictors)
     method, encoder, batch = ctrl(config), Linear(), make_batch(14)
     loss, metrics = method.loss(encoder, batch, rng(3))
     code, _, us = slow_parts(method, encoder, batch)
@@ -131,11 +139,13 @@ def test_the_prediction_loss_equals_the_slow_loop_over_anchors_and_mined_views(r
     assert anchor.tolist() == list(range(14))
     total, count = torch.zeros(()), 0
     for n in range(14):
-        w = method.theta_pred(method.psi_pred(us[n][None]))[0]
+        w = method.psi_pred(us[n][None])
+        w = method.theta_pred(w)[0] if predictors else w[0]
         for k in range(2):
             if not valid[n, k]:
                 continue
-            v = method.psi_pred(us[mined[n, k]][None])[0].detach()
+            v = method.psi_pred(us[mined[n, k]][None])
+            v = v[0].detach() if predictors else method.theta_pred(v)[0].detach()
             a, b = (w, v) if raw else (w / w.norm(), v / v.norm())
             total, count = total + ((a - b) ** 2).sum(), count + 1
     assert count > 10
@@ -209,6 +219,7 @@ def test_each_loss_trains_its_own_branch_and_the_predictor_is_never_left_out():
         ({"predict_weight": 0.0}, everything - {"psi_pred", "theta_pred"}),
         ({"cluster_weight": 0.0}, {"film", "psi_pred", "theta_pred"}),
         ({"action_conditioning": False}, everything - {"film"}),
+        ({"predictors": False}, everything - {"theta_clust", "theta_pred"}),
     ):
         method, encoder = ctrl(replace(PAPER, **change)), Linear()
         method.loss(encoder, make_batch(14), rng())[0].backward()
@@ -231,6 +242,137 @@ def test_no_gradient_flows_through_codes_or_mined_views():
         method.theta_pred[3].bias.fill_(1.0)
     method.loss(encoder, make_batch(14), rng())[0].backward()
     assert not encoder.weight.grad.any()
+
+
+def test_the_gradient_through_codes_reaches_the_prototypes_and_nothing_else():
+    method, encoder = ctrl(replace(PAPER, predict_weight=0.0, code_gradient=True)), Linear()
+    with torch.no_grad():
+        method.theta_clust[0].weight.zero_()  # P does not depend on phi: only the codes do
+        method.theta_clust[3].bias.fill_(1.0)
+    method.loss(encoder, make_batch(14), rng())[0].backward()
+    assert grads(method)["prototypes"]
+    assert not grads(method)["psi_clust"]
+    assert not encoder.weight.grad.any()
+
+
+SLOW = replace(PAPER, target_decay=0.75)
+
+
+def moved(config: CTRLConfig = SLOW) -> tuple[CTRL, Linear, CTRL, Linear]:
+    """A method and its encoder, attached and then moved, and copies of both from before."""
+    method, encoder = ctrl(config), Linear()
+    before = deepcopy(method), deepcopy(encoder)
+    method.attach(encoder)
+    with torch.no_grad():
+        for index, p in enumerate((*method.film.parameters(), *method.psi_clust.parameters())):
+            p.add_(0.1 * torch.randn(p.shape, generator=rng(index)))
+        method.psi_pred[0].weight.mul_(-1.0)
+        encoder.weight.mul_(0.5)
+    return method, encoder, *before
+
+
+def encode_with(encoder: Linear) -> Encode:
+    return Encode(encoder, live=True, piece=16)
+
+
+def test_a_slow_copy_that_has_not_parted_yet_changes_nothing():
+    encoder, batch = Linear(), make_batch(14)
+    plain, slow = ctrl(PAPER), ctrl(SLOW)
+    slow.attach(encoder)
+    for mine, theirs in zip(
+        plain.loss(encode_with(encoder), batch, rng())[1].values(),
+        slow.loss(encode_with(encoder), batch, rng())[1].values(),
+        strict=True,
+    ):
+        assert torch.equal(mine, theirs)
+
+
+def test_codes_and_mined_views_come_from_the_slow_copy_and_predictions_do_not():
+    method, encoder, old, old_encoder = moved()
+    batch = make_batch(14)
+    loss, metrics = method.loss(encode_with(encoder), batch, rng(3))
+    code, _, old_us = slow_parts(old, old_encoder, batch)  # prototypes have not moved
+    _, _, us = slow_parts(method, encoder, batch)
+    w = ops.unit(method.theta_clust(method.psi_clust(torch.stack(us))))
+    log_p = (w @ method.prototypes.T / 0.3).log_softmax(1)
+    torch.testing.assert_close(metrics["cluster"], -(code * log_p).sum(1).mean())
+    _, mined, valid = method.mine(code.argmax(1), batch.views.fragment, rng(3))
+    w = ops.unit(method.theta_pred(method.psi_pred(torch.stack(us))))
+    v = ops.unit(old.psi_pred(torch.stack(old_us)))
+    distances = [(w[n] - v[mined[n, k]]).square().sum() for n, k in valid.nonzero().tolist()]
+    torch.testing.assert_close(metrics["predict"], torch.stack(distances).mean())
+    loss.backward()
+    assert all(p.grad is None for p in method.slow.parameters())
+    assert encoder.weight.grad.any()
+
+
+def test_the_slow_copy_is_an_exact_moving_average_of_encoder_film_and_psi():
+    method, encoder, old, old_encoder = moved()
+    for _ in range(3):
+        method.after_step(encoder)
+    kept = 0.75**3  # the online weights stood still
+    expected = {
+        f"heads.{name}": p for name, p in old.state_dict().items() if name[:3] in ("fil", "psi")
+    }
+    expected |= {f"encoder.{name}": p for name, p in old_encoder.state_dict().items()}
+    online = {f"heads.{name}": p for name, p in method.state_dict().items()}
+    online |= {f"encoder.{name}": p for name, p in encoder.state_dict().items()}
+    slow = method.slow.state_dict()
+    assert slow.keys() == expected.keys()
+    for name, value in slow.items():
+        torch.testing.assert_close(value, kept * expected[name] + (1 - kept) * online[name])
+    assert len(slow) == 1 + 4 + 4 + 4  # two layers each, with biases
+    assert not torch.equal(slow["encoder.weight"], encoder.weight)
+    assert not any(p.requires_grad for p in method.slow.parameters())
+
+
+def test_without_a_decay_there_is_no_slow_copy():
+    method = ctrl()
+    names = list(method.state_dict())
+    method.attach(Linear())
+    assert list(method.state_dict()) == names
+
+
+@pytest.mark.parametrize("keypoints", [1, 3])
+def test_the_recurrent_reader_is_a_gru_over_keypoints_in_time_order(keypoints):
+    """The equations of a GRU (Cho et al., 2014) as torch has them, one step and gate at a time."""
+    reader = Recurrent(keypoints, 6, rng())
+    with torch.no_grad():
+        for index, p in enumerate(reader.parameters()):
+            p.copy_(0.3 * torch.randn(p.shape, generator=rng(index)))
+    u = torch.randn(5, keypoints * 256, generator=rng(9))
+    found = reader(u)
+    cell = reader.cell
+    into, within = cell.weight_ih_l0.chunk(3), cell.weight_hh_l0.chunk(3)
+    bias_into, bias_within = cell.bias_ih_l0.chunk(3), cell.bias_hh_l0.chunk(3)
+    for row in range(5):
+        h = torch.zeros(6)
+        for t in range(keypoints):
+            x = u[row, 256 * t : 256 * (t + 1)]
+            a = [into[g] @ x + bias_into[g] for g in range(3)]
+            b = [within[g] @ h + bias_within[g] for g in range(3)]
+            reset, update = torch.sigmoid(a[0] + b[0]), torch.sigmoid(a[1] + b[1])
+            new = torch.tanh(a[2] + reset * b[2])
+            h = (1 - update) * new + update * h
+        torch.testing.assert_close(found[row], h)
+
+
+def test_view_encoders_draw_from_their_own_generator_alone():
+    before = torch.random.get_rng_state()
+    for kind in ("mlp", "rnn"):
+        first, second = (view_encoder(kind, 2, 8, "none", rng(4)) for _ in range(2))
+        other = view_encoder(kind, 2, 8, "none", rng(5))
+        pairs = zip(first.parameters(), second.parameters(), strict=True)
+        assert all(torch.equal(a, b) for a, b in pairs)
+        assert any(
+            not torch.equal(a, b)
+            for a, b in zip(first.parameters(), other.parameters(), strict=True)
+        )
+        assert first(torch.randn(3, 512, generator=rng())).shape == (3, 8)
+    assert torch.equal(torch.random.get_rng_state(), before)
+    gates = Recurrent(2, 8, rng()).cell.weight_hh_l0.chunk(3)
+    for gate in gates:
+        torch.testing.assert_close(gate @ gate.T, torch.eye(8), atol=1e-5, rtol=0)
 
 
 def test_prototypes_start_and_stay_on_the_unit_sphere():
@@ -335,6 +477,18 @@ def test_presets_say_what_the_paper_says():
     literal = preset("ctrl", "literal").objective
     assert isinstance(literal, CTRLConfig)
     assert literal == replace(o, unit_projection=False, raw_distance=True, whole_rows=True)
+    release = preset("ctrl", "release")
+    r = release.objective
+    assert isinstance(r, CTRLConfig)
+    assert (release.envs, release.policy.epochs, release.representation.epochs) == (64, 3, 1)
+    assert (release.policy.learning_rate, release.representation.learning_rate) == (5e-4, 1e-4)
+    assert (release.encoder_grad, release.order) == ("both", "policy")
+    assert (r.keypoints, r.sampling, r.whole_rows) == (10, "consecutive", True)
+    assert (r.neighbour_count, r.clusters, r.rounds) == (1, 200, 1)
+    assert r.temperature == r.code_temperature == 0.1
+    assert r.target_decay**8 == pytest.approx(0.05)
+    assert (r.code_gradient, r.predictors, r.neighbours) == (True, False, "nearest")
+    assert replace(preset("ppo", "release"), preset="procgen") == preset("ppo", "procgen")
     mine = ours.objective
     assert isinstance(mine, CTRLConfig)
     assert (mine.code_temperature, mine.temperature) == (0.05, 0.1)

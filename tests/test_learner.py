@@ -212,8 +212,12 @@ def test_same_seed_same_bits_other_seed_other_bits():
     assert moved(result(0), result(1)) == {"encoder", "policy", "value", "objective"}
 
 
-def test_state_round_trips_through_a_fresh_learner():
-    config = small(encoder_grad="both")
+@pytest.mark.parametrize(
+    "change", [{}, {"target_decay": 0.5, "head_norm": "batch", "view_encoder": "rnn"}]
+)
+def test_state_round_trips_through_a_fresh_learner(change):
+    objective = CTRLConfig(clusters=4, **change)
+    config = small(encoder_grad="both", objective=objective)
     first = learner_for(config)
     rollout = rollout_for(first, config)
     steps = ppo.experience(rollout, rollout.reward, config.policy)

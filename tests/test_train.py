@@ -253,7 +253,7 @@ def small(method: str, name: str, **changes: Any) -> Config:
         preset(method, name),
         env="starpilot",
         envs=8,
-        rollout_steps=32,
+        rollout_steps=80 if name == "release" else 32,  # its windows of 10, in eighths of a row
         encoder="laptop",
         evaluation=EvaluationConfig(episodes=2, envs=2),
         machine=MachineConfig(threads=1),
@@ -397,7 +397,9 @@ def test_every_preset_of_every_method_learns_from_a_rollout(name: str, method: s
     metrics = train.learn(training)
     assert all(np.isfinite(value) for value in metrics.values())
     moved = {key for key, tensor in learner.flat_weights().items() if (tensor != before[key]).any()}
-    assert moved == set(before)  # every part learns: nothing is left out of an optimiser
+    # Every part learns, nothing is left out of an optimiser; but in the released code theta is.
+    still = {key for key in before if name == "release" and "theta" in key}
+    assert moved == set(before) - still
 
 
 # --- The loop as text

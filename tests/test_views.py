@@ -209,7 +209,7 @@ def test_consecutive_views_are_all_windows_inside_a_run_and_a_fragment(keypoints
     steps, envs = done.shape
     home = {f: i for i, frames in enumerate(slow_fragments(done)) for f in frames}
     _, run = deal_blocks(steps, envs, 4, rng(7))
-    views = list(consecutive_views(done, 4, keypoints, swap=swap, rng=rng(7)))
+    views = list(consecutive_views(done, 4, keypoints, swap=swap, cross=False, rng=rng(7)))
     span = keypoints * (2 if swap else 1)
     expected: Counter[tuple[int, ...]] = Counter()
     for n in range(envs):
@@ -231,6 +231,18 @@ def test_consecutive_views_are_all_windows_inside_a_run_and_a_fragment(keypoints
             assert (ahead == v.frame[v.keypoints][: len(v.partner) // 2] + keypoints * envs).all()
 
 
+def test_consecutive_views_over_whole_rows_do_not_see_episode_ends():
+    done, none = ragged_done(4), torch.zeros_like(ragged_done(4))
+    crossing = consecutive_views(done, 4, 3, swap=False, cross=True, rng=rng(7))
+    unbroken = consecutive_views(none, 4, 3, swap=False, cross=False, rng=rng(7))
+    total = 0
+    for a, b in zip(crossing, unbroken, strict=True):
+        assert all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
+        total += len(a.keypoints)
+    inside = consecutive_views(done, 4, 3, swap=False, cross=False, rng=rng(7))
+    assert total > sum(len(v.keypoints) for v in inside)
+
+
 @pytest.mark.parametrize(("steps", "count"), [(64, 4), (60, 8), (32, 5)])
 def test_blocks_deal_every_step_and_keep_runs_whole(steps, count):
     share, run = deal_blocks(steps, 5, count, rng())
@@ -247,10 +259,8 @@ def test_blocks_deal_every_step_and_keep_runs_whole(steps, count):
 
 def test_a_rollout_of_short_episodes_gives_no_views_and_no_error():
     assert drawn(rollout_done(1, steps=16, envs=2), keypoints=2) == []
-    assert (
-        list(consecutive_views(rollout_done(1, steps=16, envs=2), 4, 2, swap=False, rng=rng()))
-        == []
-    )
+    short = rollout_done(1, steps=16, envs=2)
+    assert list(consecutive_views(short, 4, 2, swap=False, cross=False, rng=rng())) == []
 
 
 def test_the_same_stream_gives_the_same_views():

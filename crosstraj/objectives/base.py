@@ -3,9 +3,9 @@
 The base class is itself an objective: it learns nothing and asks for nothing (PPO alone).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -16,9 +16,24 @@ Metrics = dict[str, Tensor]  # named 0-d tensors; numbers only when they are rec
 
 
 class Encoder(Protocol):
-    """Frames [B, H, W, C] uint8 -> features [B, D]; live or gradient-free: the trainer decides."""
+    """Frames [B, H, W, C] uint8 -> features [B, D]; live or gradient-free: the trainer decides.
+
+    `on` is the same function of a target network.
+    """
 
     def __call__(self, frames: Tensor) -> Tensor: ...
+
+    def on(self, target: nn.Module) -> "Encoder": ...
+
+
+class Clustering(NamedTuple):
+    """How a method with prototypes clusters views: what an analysis needs to do the same."""
+
+    keypoints: int  # T, steps per view
+    prototypes: Tensor  # [C, D], unit rows
+    temperature: float  # of the codes
+    rounds: int  # Sinkhorn iterations
+    embed: Callable[[Tensor, Tensor], Tensor]  # features [B, T, F], actions [B, T] -> v [B, D]
 
 
 @dataclass(frozen=True)
@@ -34,6 +49,9 @@ class Objective(nn.Module):
     """
 
     context: int = 0  # extra input width of the policy and value heads: skills
+
+    def attach(self, encoder: nn.Module) -> None:
+        """Called once, before training: a target network starts as a copy of the encoder."""
 
     def minibatches(self, rollout: Rollout, count: int, rng: torch.Generator) -> Iterator[Any]:
         """The batches of one epoch over this rollout; each is what `loss` understands."""
@@ -52,3 +70,7 @@ class Objective(nn.Module):
     def draw_context(self, previous: Tensor, began: Tensor, rng: torch.Generator) -> Tensor:
         """[N, context]: kept within an episode, drawn anew where one began."""
         return previous
+
+    def clustering(self) -> Clustering | None:
+        """How views are clustered; None for a method without prototypes."""
+        return None

@@ -3,9 +3,11 @@
 Read it next to the paper's Algorithm 1; the letters are the paper's. Where the paper is silent or
 contradicts itself we follow docs/methods.md. Two things are ours, and off in `--preset paper`:
 normalisation inside the projection heads, and codes swapped between two views of one fragment.
+Three values are the released code's alone: `code_gradient`, `target_decay` and `predictors`.
 """
 
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -14,8 +16,8 @@ from torch import Tensor, nn
 
 from crosstraj import ops
 from crosstraj.errors import BadInput
-from crosstraj.networks import FEATURES, FiLM, HeadNorm, projection
-from crosstraj.objectives.base import Encoder, Metrics, Objective
+from crosstraj.networks import FEATURES, FiLM, HeadNorm, ViewEncoder, projection, view_encoder
+from crosstraj.objectives.base import Clustering, Encoder, Metrics, Objective
 from crosstraj.rollout import Rollout
 from crosstraj.views import Sampling, Views, consecutive_views, uniform_views
 
@@ -31,7 +33,7 @@ class CTRLConfig:
     sampling: Sampling = "uniform"
     """Keypoints anywhere in a fragment, or consecutive (the paper's ablation)."""
     whole_rows: bool = False
-    """Let keypoints cross episode ends, as the pseudocode taken literally does."""
+    """Let keypoints cross episode ends: the pseudocode taken literally, and the released code."""
     action_conditioning: bool = True
     """FiLM with the action taken; off is the ablation "no action"."""
     code_temperature: float = 0.05
@@ -42,6 +44,12 @@ class CTRLConfig:
     """Sinkhorn iterations (SwAV, Proto-RL; the paper gives no number)."""
     swap_codes: bool = True
     """Predict the code of one keypoint set from another set of the same fragment."""
+    code_gradient: bool = False
+    """Let E learn through the codes, too (released code; SwAV and Proto-RL do not)."""
+    target_decay: float = 0.0
+    """Codes and mined views come from a slow copy: its old weight per step; 0: there is none."""
+    predictors: bool = True
+    """w = theta(v). Off, as released: P from v, and an untrained theta_pred on mined views."""
     unit_projection: bool = True
     """Scale w to length one; off is Eq. P taken literally, where |w| undoes the temperature."""
     neighbour_count: int = 3
@@ -60,6 +68,8 @@ class CTRLConfig:
     """Weight of L_pred; 0 is the ablation "no pred"."""
     head_norm: HeadNorm = "batch"
     """Normalisation inside the four projection heads (the paper has none, and collapses)."""
+    view_encoder: ViewEncoder = "mlp"
+    """psi reads the keypoints side by side, or one after another (paper: "e.g. an RNN")."""
     width: int = 256
     """Width of the spaces V and W (the paper gives no number; released code 256)."""
 
@@ -74,8 +84,10 @@ class CTRLConfig:
         for name in ("temperature", "code_temperature"):
             if getattr(self, name) <= 0:
                 raise BadInput(f"objective.{name}={getattr(self, name)}: must be above 0")
-        if self.whole_rows and self.sampling == "consecutive":
-            raise BadInput("objective.whole_rows=True goes with sampling=uniform only")
+        if not 0 <= self.target_decay < 1:
+            raise BadInput(
+                f"objective.target_decay={self.target_decay}: must be at least 0 and below 1"
+            )
 
 
 class Batch(NamedTuple):
@@ -89,24 +101,32 @@ class CTRL(Objective):
     def __init__(self, config: CTRLConfig, actions: int, rng: torch.Generator) -> None:
         super().__init__()
         self.config = config
-        view, width, norm = config.keypoints * FEATURES, config.width, config.head_norm
+        kind, points = config.view_encoder, config.keypoints
+        width, norm = config.width, config.head_norm
         self.film = FiLM(actions, FEATURES, rng)
-        self.psi_clust = projection(view, width, norm, rng)
+        self.psi_clust = view_encoder(kind, points, width, norm, rng)
         self.theta_clust = projection(width, width, norm, rng)
-        self.psi_pred = projection(view, width, norm, rng)
+        self.psi_pred = view_encoder(kind, points, width, norm, rng)
         self.theta_pred = projection(width, width, norm, rng)
         self.prototypes = nn.Parameter(
             ops.unit(torch.randn(config.clusters, width, generator=rng))
         )  # E, one unit row per cluster
+        self.slow = nn.ModuleDict()  # encoder, FiLM and psi as they were, if there is a target_decay
+
+    def attach(self, encoder: nn.Module) -> None:
+        if self.config.target_decay:
+            heads = deepcopy(self)  # as far as v and v'
+            del heads.theta_clust, heads.theta_pred, heads.prototypes, heads.slow
+            parts = {"encoder": deepcopy(encoder), "heads": heads}
+            self.slow = nn.ModuleDict(parts).requires_grad_(False)
 
     def minibatches(self, rollout: Rollout, count: int, rng: torch.Generator) -> Iterator[Batch]:
         c, done = self.config, rollout.done.cpu()
         if c.sampling == "consecutive":
-            drawn = consecutive_views(done, count, c.keypoints, swap=c.swap_codes, rng=rng)
+            draw = consecutive_views
         else:
-            drawn = uniform_views(
-                done, count, c.keypoints, swap=c.swap_codes, cross=c.whole_rows, rng=rng
-            )
+            draw = uniform_views
+        drawn = draw(done, count, c.keypoints, swap=c.swap_codes, cross=c.whole_rows, rng=rng)
         frames, action = rollout.frames(), rollout.action.flatten()
         for index, views in enumerate(drawn):
             views = Views(*(field.to(frames.device) for field in views))
@@ -119,27 +139,26 @@ class CTRL(Objective):
 
     def loss(self, encode: Encoder, batch: Batch, rng: torch.Generator) -> tuple[Tensor, Metrics]:
         c, views = self.config, batch.views
-        # u_i = [FiLM(phi(o_t1), a_t1), ..., FiLM(phi(o_tT), a_tT)]: each frame is encoded once.
-        features = encode(batch.frames)
-        conditioned = self.film(features, batch.action) if c.action_conditioning else features
-        u = conditioned.index_select(0, views.keypoints.flatten())
-        u = u.unflatten(0, views.keypoints.shape).flatten(1)
+        # Each frame is encoded once, however many views it is in.
+        u = self.dynamics(encode(batch.frames), batch.action, views.keypoints)
 
         # Cluster the views: code Q~ of v against assignment P of w.
-        v = self.psi_clust(u)
-        w = self.theta_clust(v)
-        with torch.no_grad():
-            code = ops.sinkhorn(ops.unit(v) @ self.prototypes.T / c.code_temperature, c.rounds)
+        v, v_pred = self.psi_clust(u), self.psi_pred(u)
+        v_slow, v_pred_slow = self.targets(encode, batch, v, v_pred)
+        centres = self.prototypes if c.code_gradient else self.prototypes.detach()
+        code = ops.sinkhorn(ops.unit(v_slow) @ centres.T / c.code_temperature, c.rounds)
+        w = self.theta_clust(v) if c.predictors else v
         w = ops.unit(w) if c.unit_projection else w
         log_assignment = (w @ self.prototypes.T / c.temperature).log_softmax(1)
         cluster = -(code.index_select(0, views.partner) * log_assignment).sum(1).mean()
 
         # Predict neighbours: w'_n against v' of views mined from the clusters near c_n.
         anchor, mined, valid = self.mine(code.argmax(1), views.fragment, rng)
-        v_pred = self.psi_pred(u)
-        w_pred = self.theta_pred(v_pred.index_select(0, anchor))
+        w_pred = v_pred.index_select(0, anchor)
+        w_pred = self.theta_pred(w_pred) if c.predictors else w_pred
         with torch.no_grad():
-            target = v_pred.index_select(0, mined.flatten()).unflatten(0, mined.shape)
+            target = v_pred_slow if c.predictors else self.theta_pred(v_pred_slow)
+            target = target.index_select(0, mined.flatten()).unflatten(0, mined.shape)
         predict = self.prediction_loss(w_pred, target, valid)
 
         loss = c.cluster_weight * cluster + c.predict_weight * predict
@@ -147,6 +166,37 @@ class CTRL(Objective):
         if batch.probe:
             metrics |= self.health(v, code)
         return loss, metrics
+
+    def dynamics(self, features: Tensor, action: Tensor, keypoints: Tensor) -> Tensor:
+        """u_i = [FiLM(phi(o_t1), a_t1), ..., FiLM(phi(o_tT), a_tT)]: [F, D] -> [B, T D]."""
+        c = self.config
+        conditioned = self.film(features, action) if c.action_conditioning else features
+        u = conditioned.index_select(0, keypoints.flatten())
+        return u.unflatten(0, keypoints.shape).flatten(1)
+
+    def clustering(self) -> Clustering:
+        c = self.config
+
+        def embed(features: Tensor, action: Tensor) -> Tensor:
+            keypoints = torch.arange(action.numel(), device=action.device).view_as(action)
+            return self.psi_clust(
+                self.dynamics(features.flatten(0, 1), action.flatten(), keypoints)
+            )
+
+        return Clustering(c.keypoints, self.prototypes, c.code_temperature, c.rounds, embed)
+
+    @torch.no_grad()
+    def targets(
+        self, encode: Encoder, batch: Batch, v: Tensor, v_pred: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """v and v' without a gradient, as codes and mined views have them: now, or slow."""
+        if not self.slow:
+            return v.detach(), v_pred.detach()
+        slow = self.slow["heads"]
+        assert isinstance(slow, CTRL)
+        features = encode.on(self.slow["encoder"])(batch.frames)
+        u = slow.dynamics(features, batch.action, batch.views.keypoints)
+        return slow.psi_clust(u), slow.psi_pred(u)
 
     @torch.no_grad()
     def mine(
@@ -197,3 +247,8 @@ class CTRL(Objective):
     @torch.no_grad()
     def after_step(self, encoder: nn.Module) -> None:
         self.prototypes.copy_(ops.unit(self.prototypes))
+        if self.slow:
+            decay = self.config.target_decay
+            ops.follow(self.slow["encoder"], encoder, decay)
+            for name, part in self.slow["heads"].named_children():
+                ops.follow(part, self.get_submodule(name), decay)
