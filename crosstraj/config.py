@@ -243,7 +243,7 @@ def _literal(config: Config) -> Config:
 
 
 def _release(config: Config) -> Config:
-    """bmazoure/ctrl_public, what crashes repaired; docs/methods.md lists what was not taken over."""
+    """bmazoure/ctrl_public, what crashes repaired; docs/methods.md says what else was left."""
     config = _procgen(_paper(config))  # its PPO is the community's
     if not isinstance(config.objective, CTRLConfig):
         return config

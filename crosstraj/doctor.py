@@ -22,6 +22,7 @@ NEEDED = (
     "tyro",
     "rich",
     "matplotlib",
+    "scipy",
 )
 OPTIONAL = {"ale-py": "crosstraj[atari]", "minigrid": "crosstraj[minigrid]"}
 

@@ -215,12 +215,13 @@ def projection(inputs: int, width: int, norm: HeadNorm, rng: torch.Generator) ->
 
 
 class Recurrent(nn.Module):
-    """A GRU reads the T keypoints of a view in time order, [B, T D] -> its last state [B, width]."""
+    """A GRU over the T keypoints of a view in time order: [B, T D] -> its last state [B, width]."""
 
     def __init__(self, keypoints: int, width: int, rng: torch.Generator) -> None:
         super().__init__()
         self.keypoints = keypoints
-        self.cell = nn.utils.skip_init(nn.GRU, FEATURES, width, batch_first=True)
+        cell = nn.GRU(FEATURES, width, batch_first=True, device="meta")
+        self.cell = cell.to_empty(device="cpu")  # skip_init does not know recurrent layers
         for name, weight in self.cell.named_parameters():
             if name.startswith("bias"):
                 nn.init.zeros_(weight)

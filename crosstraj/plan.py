@@ -112,7 +112,12 @@ KEYS: dict[str, type] = {
     "variants": dict,
 }
 OPTIONAL = ("methods", "table", "base", "variants")
-RESERVED = {"env": "games", "seed": "seeds", "saving.runs": "--runs", "machine.threads": "--threads"}
+RESERVED = {
+    "env": "games",
+    "seed": "seeds",
+    "saving.runs": "--runs",
+    "machine.threads": "--threads",
+}
 WORDS = {str: "text", int: "a whole number", list: "a list", dict: "a table"}
 
 
@@ -188,7 +193,9 @@ def _variants(given: dict[str, Any]) -> dict[str, Values]:
     alone = {name: values for name, values in named.items() if "method" in values}
     shared = {name: values for name, values in named.items() if name not in alone}
     if shared and not methods:
-        raise BadInput(f"variant {next(iter(shared))!r} names no method, and methods are not listed")
+        raise BadInput(
+            f"variant {next(iter(shared))!r} names no method, and methods are not listed"
+        )
     if not named and not methods:
         raise BadInput("neither methods nor variants are named, so there is nothing to run")
     variants: dict[str, Values] = {}
@@ -216,7 +223,7 @@ def _with_method(values: Values, entry: str) -> Values:
 
 
 def _flat(values: dict[str, Any], place: str, prefix: str = "") -> Values:
-    """Nested tables as dotted names; only plain values, and none that the experiment itself sets."""
+    """Nested tables as dotted names; plain values, and none that the experiment itself sets."""
     flat: Values = {}
     for key, value in values.items():
         name = f"{prefix}{key}"

@@ -9,8 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from crosstraj import health
-from crosstraj import ops
+from crosstraj import health, ops
 from crosstraj.config import Config, preset
 from crosstraj.networks import Encode, Recurrent, view_encoder
 from crosstraj.objectives.ctrl import CTRL, Batch, CTRLConfig

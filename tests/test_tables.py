@@ -53,7 +53,7 @@ def judged(frames: int, unseen: float, seen: float = 9.0) -> dict[str, Any]:
 def test_spread_is_the_sample_deviation_and_one_value_has_none() -> None:
     assert spread([2.0, 4.0]) == (3.0, pytest.approx(math.sqrt(2)), 2)
     assert spread([2.0, math.nan]) == (2.0, None, 1)
-    assert spread([]).count == 0
+    assert spread([]).seeds == 0
     assert [str(spread(v)) for v in ([2.0, 4.0], [2.0], [0.0012], [])] == [
         "3.00 ± 1.4",
         "2.00",
@@ -123,7 +123,7 @@ def test_the_table_gives_means_over_finished_seeds_and_says_what_is_partial(
     assert cells[0]["figures"]["unseen_return"] == {
         "mean": 3.0,
         "deviation": pytest.approx(math.sqrt(2)),
-        "count": 2,
+        "seeds": 2,
     }
     assert cells[3]["unseen_area"]["mean"] is None
     assert written[2].read_bytes()[:4] == b"\x89PNG"

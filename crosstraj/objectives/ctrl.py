@@ -111,7 +111,7 @@ class CTRL(Objective):
         self.prototypes = nn.Parameter(
             ops.unit(torch.randn(config.clusters, width, generator=rng))
         )  # E, one unit row per cluster
-        self.slow = nn.ModuleDict()  # encoder, FiLM and psi as they were, if there is a target_decay
+        self.slow = nn.ModuleDict()  # encoder, FiLM and psi as they were; empty without a decay
 
     def attach(self, encoder: nn.Module) -> None:
         if self.config.target_decay:
@@ -122,10 +122,7 @@ class CTRL(Objective):
 
     def minibatches(self, rollout: Rollout, count: int, rng: torch.Generator) -> Iterator[Batch]:
         c, done = self.config, rollout.done.cpu()
-        if c.sampling == "consecutive":
-            draw = consecutive_views
-        else:
-            draw = uniform_views
+        draw = consecutive_views if c.sampling == "consecutive" else uniform_views
         drawn = draw(done, count, c.keypoints, swap=c.swap_codes, cross=c.whole_rows, rng=rng)
         frames, action = rollout.frames(), rollout.action.flatten()
         for index, views in enumerate(drawn):

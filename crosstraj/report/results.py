@@ -4,6 +4,7 @@ import json
 import math
 import statistics
 from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,17 +34,17 @@ class Spread(NamedTuple):
 
     mean: float
     deviation: float | None
-    count: int
+    seeds: int
 
     def __str__(self) -> str:
-        if not self.count:
+        if not self.seeds:
             return "-"
         small = f"{self.mean:.2e}" if 0 < abs(self.mean) < 0.005 else f"{self.mean:.2f}"
         return small if self.deviation is None else f"{small} ± {self.deviation:.2g}"
 
 
 def spread(values: Iterable[float]) -> Spread:
-    """What is not finite is left out, and the count says so."""
+    """What is not finite is left out, and the number of seeds says so."""
     finite = [value for value in values if math.isfinite(value)]
     if not finite:
         return Spread(math.nan, None, 0)
@@ -76,8 +77,8 @@ def area(curve: list[tuple[int, float]]) -> float:
     """Area under the curve from first to last evaluation, divided by its width: a mean return."""
     if len(curve) < 2:
         return math.nan
-    pairs = list(zip(curve, curve[1:], strict=False))
-    total = sum((right - left) * (low + high) / 2 for (left, low), (right, high) in pairs)
+    steps = pairwise(curve)
+    total = sum((right - left) * (low + high) / 2 for (left, low), (right, high) in steps)
     return total / (curve[-1][0] - curve[0][0])
 
 

@@ -1,4 +1,4 @@
-"""The table `returns`: how well each variant does on unseen levels, and how its representation is."""
+"""The table `returns`: each variant on unseen and seen levels, and its representation's health."""
 
 import math
 from itertools import cycle
@@ -104,14 +104,14 @@ def matrix(cells: Cells) -> str:
 def mean_normalised(cells: Cells, variant: str, games: list[str]) -> float | None:
     """Mean over all games of the normalised unseen return; none while one of them is missing."""
     means = [final(cells[variant, game], "unseen_return") for game in games]
-    if not all(mean.count for mean in means):
+    if not all(mean.seeds for mean in means):
         return None
     scores = [normalised(game, mean.mean) for game, mean in zip(games, means, strict=True)]
     return sum(scores) / len(scores)
 
 
 def details(cells: Cells) -> str:
-    known = {h: f for h, f in HEALTH.items() if any(final(c, f).count for c in cells.values())}
+    known = {h: f for h, f in HEALTH.items() if any(final(c, f).seeds for c in cells.values())}
     head = ("variant", "game", "seeds", "unseen", "seen", "unseen, area", *known, "frames/s")
     lines = [row(*head), "|---" * len(head) + "|"]
     for (variant, game), cell in cells.items():

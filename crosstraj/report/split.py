@@ -6,7 +6,9 @@ median and interquartile mean over games.
 """
 
 import math
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.stats import trim_mean
@@ -16,7 +18,7 @@ from crosstraj.plan import Experiment
 from crosstraj.report.results import Result, write_json
 from crosstraj.report.returns import by_cell, details, draw, final, heading, notes, row
 
-STATISTICS = {
+STATISTICS: dict[str, Callable[[list[float]], Any]] = {
     "mean": np.mean,
     "median": np.median,
     "IQM": lambda values: trim_mean(values, 0.25),
@@ -70,13 +72,13 @@ def split(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
     return [out / "table.md", write_json(out / "table.json", values), picture]
 
 
-def over_games(pairs: list[tuple[float, float]]) -> dict[str, tuple[float, float]]:
+def over_games(pairs: list[tuple[float, float]]) -> dict[str, list[float]]:
     """Each statistic over games, of both gains; nan where no game has one."""
     columns = [[x for x in column if math.isfinite(x)] for column in zip(*pairs, strict=True)]
     return {
-        name: tuple(float(of(column)) if column else math.nan for column in columns)
+        name: [float(of(column)) if column else math.nan for column in columns]
         for name, of in STATISTICS.items()
-    }  # type: ignore[return-value]  # two columns: a pair
+    }
 
 
 def shown(gain: float) -> str:
