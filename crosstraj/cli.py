@@ -4,6 +4,7 @@ Nothing heavy is imported here, so that `--help` and `methods` answer at once.
 """
 
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 
@@ -44,6 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Refusal as refusal:
         print(f"crosstraj: {refusal}", file=sys.stderr)
         return refusal.exit_code
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141  # 128 + SIGPIPE, as in a shell
     return 0
 
 

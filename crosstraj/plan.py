@@ -190,23 +190,21 @@ def _variants(given: dict[str, Any]) -> dict[str, Values]:
         if not name or "/" in name:
             raise BadInput(f"variant {name!r}: a name has no slash: VARIANT/GAME/sSEED names a run")
         named[name] = base | _flat(inner, f"variants.{name}")
-    alone = {name: values for name, values in named.items() if "method" in values}
-    shared = {name: values for name, values in named.items() if name not in alone}
+    shared = [name for name, values in named.items() if "method" not in values]
     if shared and not methods:
-        raise BadInput(
-            f"variant {next(iter(shared))!r} names no method, and methods are not listed"
-        )
+        raise BadInput(f"variant {shared[0]!r} names no method, and there is no list of them")
     if not named and not methods:
         raise BadInput("neither methods nor variants are named, so there is nothing to run")
+    if methods and not shared:
+        named = {"": base} | named  # the methods as they are, beside variants with their own
     variants: dict[str, Values] = {}
-    for method in methods:
-        for name, values in (shared or {"": base}).items():
-            label = name if name and len(methods) == 1 else f"{method} {name}".strip()
+    for name, values in named.items():
+        for method in (str(values["method"]),) if "method" in values else methods:
+            plain = "method" in values or (name and len(methods) == 1)
+            label = name if plain else f"{method} {name}".strip()
+            if label in variants:
+                raise BadInput(f"variant {label!r} has the name of a method in the list")
             variants[label] = _with_method(values, method)
-    for name, values in alone.items():
-        if name in variants:
-            raise BadInput(f"variant {name!r} has the name of a method in the list")
-        variants[name] = _with_method(values, str(values["method"]))
     return variants
 
 

@@ -66,11 +66,11 @@ def without(key: str, text: str = SMALL) -> str:
 
 def test_runs_are_the_product_and_seeds_come_last(tmp_path: Path) -> None:
     runs = read(write(tmp_path)).runs()
-    labels = [f"{m} {v}" for m in ("ctrl:paper", "ppo") for v in ("narrow", "wide")] + ["frozen"]
+    labels = [f"{m} {v}" for v in ("narrow", "wide") for m in ("ctrl:paper", "ppo")] + ["frozen"]
     expected = [f"{v}/{g}/s{s}" for s in (0, 3) for g in ("bigfish", "coinrun") for v in labels]
     assert [run.name for run in runs] == expected
     assert [run.frames for run in runs[:5]] == [1000] * 4 + [3000]
-    assert runs[1].values == {
+    assert runs[2].values == {
         "method": "ctrl",
         "preset": "paper",
         "encoder": "laptop",
@@ -87,6 +87,8 @@ def test_without_variants_each_method_is_one_and_with_one_method_a_variant_has_i
     assert list(read(write(tmp_path, plain)).variants) == ["ctrl:paper", "ppo"]
     one = SMALL.replace('"ctrl:paper", "ppo"', '"ppo"')
     assert list(read(write(tmp_path, one)).variants) == ["narrow", "wide", "frozen"]
+    beside = plain + '[variants."frozen"]\nmethod = "ppo"\nencoder_grad = "none"'
+    assert list(read(write(tmp_path, beside)).variants) == ["ctrl:paper", "ppo", "frozen"]
 
 
 def test_the_listing_has_every_command_and_the_frames_in_total(
@@ -136,6 +138,18 @@ sys.exit(f"imported: {heavy}" if heavy else 0)
 """
 
 
+def test_a_reader_who_has_seen_enough_is_no_error(tmp_path: Path) -> None:
+    text = SMALL.replace("[0, 3]", str(list(range(500))))  # more than a pipe holds
+    words = [sys.executable, "-m", "crosstraj", "experiment", str(write(tmp_path, text)), "--list"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith(b"# small")
+        process.stdout.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+    assert process.returncode == 141
+
+
 def test_listing_imports_nothing_heavy(tmp_path: Path) -> None:
     command = [sys.executable, "-c", LIGHT, str(write(tmp_path))]
     process = subprocess.run(command, capture_output=True, text=True)
@@ -171,6 +185,7 @@ def test_listing_imports_nothing_heavy(tmp_path: Path) -> None:
         (SMALL.replace("policy.epochs = 2", "policy.epochs = 1979-05-27"), "must be a number"),
         (SMALL.replace('"narrow"', '"a/b"'), "a name has no slash"),
         (without("methods"), "variant 'narrow' names no method"),
+        (SMALL.replace('"frozen"', '"ppo narrow"'), "has the name of a method in the list"),
         (without("methods", SMALL[: SMALL.index("[variants")]), "nothing to run"),
         (SMALL.replace("seeds", "table = 'x'\nseeds"), "unknown table 'x'"),
         (SMALL.replace("seeds", "table = 'split'\nseeds"), "named `X joint` and `X split`"),
