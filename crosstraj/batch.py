@@ -4,7 +4,6 @@ What a run has done is in its run directory and nowhere else: a finished one is 
 one resumed by its own command. One that fails does not stop the others.
 """
 
-import os
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
+from crosstraj.cores import usable_cores
 from crosstraj.errors import BadInput, Refusal
 from crosstraj.jobs import Job
 from crosstraj.plan import Value
@@ -40,7 +40,7 @@ def share_threads(jobs: int, threads: int) -> int:
     """The threads of each run; 0, all cores, where it has the machine to itself."""
     if threads or jobs == 1:
         return threads
-    return max(1, len(os.sched_getaffinity(0)) // jobs)
+    return max(1, usable_cores() // jobs)
 
 
 def run_all(

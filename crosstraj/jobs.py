@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
@@ -43,11 +43,12 @@ class Job:
             return False
 
 
-def prepare(runs: Iterable[Planned], place: Path) -> list[Job]:
+def prepare(runs: Sequence[Planned], place: Path) -> list[Job]:
     """The configuration and directory of every run; a value that does not fit is refused here."""
+    for game in dict.fromkeys(run.game for run in runs):
+        check_env_name(game)
     jobs: dict[Path, Job] = {}
     for run in runs:
-        check_env_name(run.game)
         try:
             config = configure(run, place)
         except BadInput as error:
