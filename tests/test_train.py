@@ -31,7 +31,7 @@ from tests.conftest import TINY, Trained
 
 # Four updates of 256 frames, evaluated after the second and the fourth: six rows of metrics.
 BOTH = ("--frames", "1024", "--evaluation.every", "512", *TINY)
-SMALL_CTRL = ("--objective.clusters", "8", "--representation.minibatches", "2")
+SMALL_CTRL = ("--objective.clusters", "8")
 COMMANDS = {
     "ppo": ("train", "--method", "ppo", *BOTH),
     "ctrl": ("train", "--method", "ctrl", *BOTH, *SMALL_CTRL),
@@ -341,7 +341,8 @@ def test_an_atari_game_trains_and_resumes_with_new_episodes(
     (tmp_path / "short_pong.py").write_text(PONG)
     monkeypatch.syspath_prepend(tmp_path)
     sizes = ("--env", GAME, "--envs", "2", "--rollout-steps", "16", "--frames", "64")
-    command, runs = (*COMMANDS[method], *sizes), tmp_path / "runs"
+    command = ("train", "--method", method, *BOTH, *sizes)
+    runs = tmp_path / "runs"
     stop_after(1)
     assert here(*command, runs=runs) == 143
     capfd.readouterr()
