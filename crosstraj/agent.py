@@ -1,17 +1,40 @@
 """The agent: an encoder with linear policy and value heads; how to act, nothing about learning."""
 
+import math
+from typing import Protocol
+
 import torch
 from torch import Tensor, nn
 
-from crosstraj.networks import FEATURES, EncoderKind, FeatureNorm, Impala, Standardise, linear
+from crosstraj.networks import (
+    FEATURES,
+    EncoderKind,
+    FeatureNorm,
+    Impala,
+    SplitAt,
+    Standardise,
+    linear,
+    normalisation,
+)
 from crosstraj.rollout import Decision
 
 SMALLEST_SPREAD = 0.05  # of a feature, against the mean of all: what hardly varies is not blown up
 RIDGE = 1e-3
 
 
+class Reading(Protocol):
+    """An encoder, or `Encode` around one."""
+
+    def __call__(self, frames: Tensor) -> Tensor: ...
+
+    def map(self, frames: Tensor) -> Tensor: ...
+
+
 class Agent(nn.Module):
-    """pi(a | o) and V(o), both linear in [phi(o), context]; the context is empty but for skills."""
+    """pi(a | o) and V(o), both linear in [phi(o), context]; the context is empty but for skills.
+
+    With `split_at=conv` the agent reads the encoder's map and has a last layer, `top`, of its own.
+    """
 
     def __init__(
         self,
@@ -22,15 +45,26 @@ class Agent(nn.Module):
         feature_norm: FeatureNorm,
         context: int,
         rng: torch.Generator,
+        split_at: SplitAt = "fc",
     ) -> None:
         super().__init__()
+        self.split_at = split_at
         self.encoder = Impala(image, encoder, feature_norm, rng)
+        self.top, self.reads = nn.Sequential(), FEATURES
+        if split_at == "conv":
+            self.reads = self.encoder.map_size
+            last = linear(self.reads, FEATURES, math.sqrt(2), rng)
+            self.top = nn.Sequential(last, nn.ReLU(), normalisation(feature_norm))
         self.policy = linear(FEATURES + context, actions, 0.01, rng)
         self.value = linear(FEATURES + context, 1, 1.0, rng)
 
+    def read(self, encode: Reading, frames: Tensor) -> Tensor:
+        """What the agent reads of an encoder: its features, or its map where the cut is there."""
+        return encode(frames) if self.split_at == "fc" else encode.map(frames).flatten(1)
+
     def heads(self, features: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
-        """Features and context -> log-probabilities [B, actions] and values [B]."""
-        seen = torch.cat([features, context], dim=-1)
+        """What was read, and the context -> log-probabilities [B, actions] and values [B]."""
+        seen = torch.cat([self.top(features), context], dim=-1)
         return self.policy(seen).log_softmax(-1), self.value(seen).squeeze(-1)
 
     @torch.inference_mode()
@@ -38,7 +72,7 @@ class Agent(nn.Module):
         self, frames: Tensor, context: Tensor, rng: torch.Generator, *, greedy: bool = False
     ) -> Decision:
         """One decision per frame, sampled from the policy unless `greedy`."""
-        features = self.encoder(frames)
+        features = self.read(self.encoder, frames)
         log_probs, value = self.heads(features, context)
         if greedy:
             action = log_probs.argmax(-1)
@@ -52,7 +86,7 @@ class Agent(nn.Module):
     @torch.inference_mode()
     def judge(self, frames: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
         """Values and features of frames in which no action is taken; draws nothing."""
-        features = self.encoder(frames)
+        features = self.read(self.encoder, frames)
         return self.heads(features, context)[1], features
 
     @torch.no_grad()
@@ -60,11 +94,12 @@ class Agent(nn.Module):
         """Measure the features' mean and spread anew, and change the heads so that nothing else
         changes: policy and values stay what they are, to rounding. Other norms: no effect.
 
-        features: of one rollout, as the heads see them now; returned as they see them afterwards.
+        features: of one rollout, as they are read now; returned as they are read afterwards.
         """
-        norm = self.encoder.norm
+        norm = self.encoder.norm if self.split_at == "fc" else self.top[-1]
         if not isinstance(norm, Standardise):
             return features
+        read, features = features, self.top(features)
         mean, deviation = features.mean(0), features.std(0)
         deviation = deviation.clamp(min=SMALLEST_SPREAD * float(deviation.mean()))
         for head in (self.policy, self.value):
@@ -72,7 +107,8 @@ class Agent(nn.Module):
             head.bias += weight @ mean
             weight *= deviation
         norm.absorb(mean, deviation)
-        return (features - mean) / deviation
+        # The map, where that is what is read, is as it was: the norm comes after it.
+        return (features - mean) / deviation if self.split_at == "fc" else read
 
     @torch.no_grad()
     def refit(self, before: Tensor, after: Tensor, context: Tensor) -> None:
@@ -81,6 +117,7 @@ class Agent(nn.Module):
         Least squares on logits and values, held to the present weights by a small ridge.
         """
         ones = torch.ones_like(after[:, :1])
+        before, after = self.top(before), self.top(after)
         old, new = (torch.cat([f, context, ones], dim=1).double() for f in (before, after))
         gram = new.T @ new / len(new)
         gram += RIDGE * gram.diagonal().mean() * torch.eye(len(gram), dtype=gram.dtype)

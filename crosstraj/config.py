@@ -11,8 +11,16 @@ from crosstraj.cores import usable_cores
 from crosstraj.envs import GAMES, ProcgenConfig, make_envs
 from crosstraj.errors import BadInput, unknown
 from crosstraj.methods import METHODS, PRESETS
-from crosstraj.networks import EncoderKind, FeatureNorm
-from crosstraj.objectives import CTRLConfig, NoObjective, ObjectiveConfig
+from crosstraj.networks import EncoderKind, FeatureNorm, SplitAt
+from crosstraj.objectives import (
+    CTRLConfig,
+    CURLConfig,
+    DBCConfig,
+    DRIMLConfig,
+    NoObjective,
+    ObjectiveConfig,
+    SPRConfig,
+)
 from crosstraj.policy.ppo import PPOConfig
 
 EncoderGrad = Literal["none", "rl", "ssl", "both"]
@@ -134,6 +142,8 @@ class Config:
     """Layer norm on the encoder's features."""
     encoder_grad: EncoderGrad = "rl"
     """Who trains the encoder: nobody, the policy, the objective, or both."""
+    split_at: SplitAt = "fc"
+    """Where the policy's gradient stops: below the features, or below its own last layer (ATC)."""
     order: Order = "objective"
     """Which update comes first, or both in one step."""
     on_nonfinite: Literal["halt", "rollback"] = "halt"
@@ -171,19 +181,16 @@ class Config:
                 f"{self.representation.minibatches} and policy.minibatches="
                 f"{self.policy.minibatches}; make them equal"
             )
-        if isinstance(self.objective, CTRLConfig):
-            self._check_views(self.objective)
-
-    def _check_views(self, ctrl: CTRLConfig) -> None:
-        needed = ctrl.keypoints * (2 if ctrl.swap_codes else 1)
-        room = self.rollout_steps
-        if ctrl.sampling == "consecutive":
-            room = -(-room // self.representation.minibatches)
-        if needed > room:
+        if self.split_at == "conv" and self.encoder_grad not in ("ssl", "none"):
             raise BadInput(
-                f"objective.keypoints={ctrl.keypoints} needs {needed} steps of one trajectory, of "
-                f"which a minibatch has at most {room}; lower it, or raise "
-                f"rollout_steps={self.rollout_steps}"
+                "split_at=conv says where the policy's gradient stops, but encoder_grad="
+                f"{self.encoder_grad} lets it through; use encoder_grad=ssl, or split_at=fc"
+            )
+        needed, what = self.objective.needs()
+        if needed > self.rollout_steps:
+            raise BadInput(
+                f"{what} needs {needed} steps of one trajectory, but rollout_steps="
+                f"{self.rollout_steps}; raise it"
             )
 
     @property
@@ -290,6 +297,19 @@ def preset(method: str, name: str) -> Config:
                 policy=PPOConfig(
                     epochs=4, learning_rate=2e-3
                 ),  # ours: cached features, nearly free
+            )
+        case "dbc":  # the source steps the encoder with Adams of its own
+            config = Config(method="dbc", objective=DBCConfig(), encoder_grad="both")
+        # The sources of these three step the encoder once, with the gradient of the summed loss.
+        case "curl":
+            config = Config(
+                method="curl", objective=CURLConfig(), encoder_grad="both", order="joint"
+            )
+        case "spr":
+            config = Config(method="spr", objective=SPRConfig(), encoder_grad="both", order="joint")
+        case "driml":
+            config = Config(
+                method="driml", objective=DRIMLConfig(), encoder_grad="both", order="joint"
             )
         case _:
             raise unknown("method", method, METHODS)

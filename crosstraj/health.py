@@ -3,7 +3,7 @@
 import math
 
 from crosstraj.config import Config
-from crosstraj.objectives import CTRLConfig
+from crosstraj.objectives import CTRLConfig, DBCConfig
 
 
 class Watch:
@@ -23,11 +23,15 @@ class Watch:
 
 def complaints(metrics: dict[str, float], config: Config) -> dict[str, str]:
     """A sentence for each thing that is wrong, by its name; none when all is well."""
-    if not isinstance(config.objective, CTRLConfig):
-        return {}
-    clusters = config.objective.clusters
-    looks = {"collapse": collapse, "too few views": too_few_views}
-    found = {name: look(metrics, clusters) for name, look in looks.items()}
+    found: dict[str, str | None] = {}
+    match config.objective:
+        case CTRLConfig(clusters=clusters):
+            found["collapse"] = collapse(metrics, clusters)
+            found["too few views"] = too_few_views(metrics, clusters)
+        case DBCConfig():
+            found["collapse"] = collapse_of_latents(metrics)
+        case _:
+            pass
     return {name: sentence for name, sentence in found.items() if sentence is not None}
 
 
@@ -44,6 +48,21 @@ def collapse(metrics: dict[str, float], clusters: int) -> str | None:
         f"the representation has collapsed: views have a mean cosine of {cosine:.3f} (random "
         f"vectors: 0), code entropy is {metrics['code_entropy']:.2f} of {math.log(clusters):.2f} "
         f"(random vectors: {metrics['code_entropy_random']:.2f}); see docs/methods.md"
+    )
+
+
+def collapse_of_latents(metrics: dict[str, float]) -> str | None:
+    """Has DBC pulled all latents together? Where rewards never differ its metric is 0 everywhere.
+
+    (Kemertas and Aumentado-Armstrong, 2021, name this fault.)
+    """
+    spread = metrics.get("latent_std", math.inf)
+    if spread >= 0.01:
+        return None
+    return (
+        f"the representation has collapsed: latents have a standard deviation of {spread:.4f} over "
+        f"a minibatch (alive: 0.01 and more) and a mean distance of "
+        f"{metrics['latent_distance']:.4f}; rewards may differ too rarely; see docs/methods.md"
     )
 
 

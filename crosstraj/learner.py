@@ -38,6 +38,7 @@ class Learner:
             feature_norm=config.feature_norm,
             context=self.objective.context,
             rng=streams.weights,
+            split_at=config.split_at,
         ).to(self.device)
         self.agent.encoder.autocast = config.machine.bfloat16
         if config.machine.kernels == "native":
@@ -125,8 +126,9 @@ class Learner:
             if (batch := next(batches, None)) is not None:
                 self.objective_backward(batch, averages)
                 averages.add(objective_grad_norm=self.objective_optimiser.step())
-                self.objective.after_step(self.agent.encoder)
             averages.add(policy_grad_norm=self.policy_optimiser.step(), **terms._asdict())
+            if batch is not None:
+                self.objective.after_step(self.agent.encoder)  # which has moved just now
         return averages.numbers()
 
     def objective_batches(self, rollout: Rollout, epochs: int) -> Iterator[Any]:
@@ -156,19 +158,18 @@ class Learner:
         self, rollout: Rollout, averages: Averages, *, moved: bool
     ) -> tuple[Callable[[Tensor], Tensor], int]:
         """How the policy update reads features of steps, and how many steps at a time."""
-        acted = rollout.features[:-1].flatten(0, 1)
-        if self.by_policy:
-            acted = self.agent.standardise(acted)
-            averages.add(**feature_health(acted))
-            frames, encoder = rollout.frames(), self.agent.encoder
-            return lambda index: encoder(frames.index_select(0, index)), self.config.machine.piece
-        if moved and self.by_objective:
-            encode = Encode(self.agent.encoder, live=False, piece=self.config.machine.piece)
-            before, acted = acted, encode(rollout.frames())
+        agent, piece = self.agent, self.config.machine.piece
+        acted, frames = rollout.features[:-1].flatten(0, 1), rollout.frames()
+        if moved and self.by_objective and not self.by_policy:
+            encode = Encode(agent.encoder, live=False, piece=piece)
+            before, acted = acted, agent.read(encode, frames)
             if self.config.representation.refit_heads:
-                self.agent.refit(before, acted, rollout.context[:-1].flatten(0, 1))
-        acted = self.agent.standardise(acted)
-        averages.add(**feature_health(acted))
+                agent.refit(before, acted, rollout.context[:-1].flatten(0, 1))
+        acted = agent.standardise(acted)
+        with torch.no_grad():
+            averages.add(**feature_health(agent.top(acted)))
+        if self.by_policy:
+            return lambda index: agent.read(agent.encoder, frames.index_select(0, index)), piece
         return lambda index: acted.index_select(0, index), len(acted)
 
     def state_dict(self) -> dict[str, Any]:

@@ -13,6 +13,22 @@ METHODS = {
         "cluster trajectory views, predict across neighbouring clusters; linear PPO heads on top",
         "Mazoure et al., Cross-Trajectory Representation Learning, ICLR 2022",
     ),
+    "curl": Entry(
+        "PPO, and two shifts of one frame must agree more than shifts of different frames",
+        "Laskin et al., CURL, ICML 2020",
+    ),
+    "dbc": Entry(
+        "PPO, and features as far apart as rewards and transitions differ",
+        "Zhang et al., Learning Invariant Representations (DBC), ICLR 2021",
+    ),
+    "driml": Entry(
+        "PPO, and features of a step must tell which frame follows it",
+        "Mazoure et al., Deep Reinforcement and InfoMax Learning, NeurIPS 2020",
+    ),
+    "spr": Entry(
+        "PPO, and an action-conditioned model must predict the features of frames to come",
+        "Schwarzer et al., Self-Predictive Representations, ICLR 2021",
+    ),
     "ppo": Entry(
         "PPO with an IMPALA encoder, as practised on Procgen",
         "Schulman et al., 2017; Cobbe et al., Leveraging Procedural Generation, ICML 2020",

@@ -37,7 +37,7 @@ def learn(training: Training) -> dict[str, float]:
     rollout = collector.collect(learner.agent)
     reward = training.normaliser(learner.objective.reward(rollout), rollout.done)
     steps = ppo.experience(rollout, reward, config.policy)
-    metrics = learner.update(rollout, steps)
+    metrics = learner.update(rollout._replace(reward=reward), steps)
     training.frames += config.rollout_frames
     training.updates += 1
     return collector.mean_return() | metrics

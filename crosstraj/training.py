@@ -11,7 +11,6 @@ from crosstraj.envs import make_envs, savable
 from crosstraj.errors import NonFinite
 from crosstraj.evaluate import Examiner, summarise
 from crosstraj.learner import Learner
-from crosstraj.networks import FEATURES
 from crosstraj.randomness import ENVIRONMENTS, Streams, derived_seed
 from crosstraj.rollout import Collector, RewardNormaliser
 from crosstraj.run import Run
@@ -51,7 +50,7 @@ class Training:
         self.collector = Collector(
             self.envs,
             config.rollout_steps,
-            FEATURES,
+            self.learner.agent.reads,
             self.learner.objective,
             config.seed,
             self.streams.acting,

@@ -1,6 +1,8 @@
 """Every method before the same questions. A new method adds one row to ROWS, and nothing else."""
 
+import math
 import os
+import re
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -16,10 +18,12 @@ from torch import Tensor
 
 from crosstraj.cli import main
 from crosstraj.config import Config, preset
+from crosstraj.errors import BadInput
 from crosstraj.learner import Learner
 from crosstraj.logs import Log, read_rows
 from crosstraj.methods import METHODS, PRESETS
 from crosstraj.objectives import NoObjective
+from crosstraj.objectives.dbc import LEAST_SPREAD
 from crosstraj.optimise import Averages
 from crosstraj.policy import ppo
 from crosstraj.randomness import Streams
@@ -41,6 +45,8 @@ class Row:
     """Pairs [n, 2] of positions in `batch.frames` that a batch ties together in time, if any."""
     floor: Callable[[dict[str, float]], float]
     """The least its loss can be, given what it measured."""
+    nonsense: tuple[tuple[str, object], ...]
+    """Values of its objective that must be refused."""
     alive: Callable[[dict[str, float]], bool] = lambda _: True
     """After 50 steps: has the loss fallen because something was learnt, not by collapse?"""
 
@@ -58,7 +64,39 @@ ROWS = {
         ties=lambda batch: pairs_of(batch.views.keypoints),
         # A cross-entropy cannot fall below the entropy of its targets; distances end at 0.
         floor=lambda seen: seen["code_entropy"],
+        nonsense=(("clusters", 1), ("keypoints", 0), ("temperature", 0.0), ("keypoints", 200)),
         alive=lambda seen: seen["view_cosine"] < 0.9,
+    ),
+    "dbc": Row(
+        values={},
+        ties=lambda batch: torch.stack([batch.now, batch.later], dim=1),
+        floor=lambda seen: math.log(LEAST_SPREAD),  # of the likelihood; squares end at 0
+        nonsense=(("discount", 1.0), ("discount", -0.1), ("hidden", 0)),
+        alive=lambda seen: seen["latent_std"] > 0.01,
+    ),
+    "curl": Row(
+        values={"shift": 1},
+        ties=lambda batch: None,  # frames alone
+        floor=lambda seen: 0.0,
+        nonsense=(("shift", -1), ("momentum", 1.5), ("width", 0)),
+        alive=lambda seen: seen["top_one"] > 0.5,
+    ),
+    "spr": Row(
+        values={"steps": 3},
+        ties=lambda batch: pairs_of(batch.position)[batch.valid[:, 1:].flatten()],
+        floor=lambda seen: 0.0,
+        nonsense=(
+            *(("steps", 0), ("steps", 256), ("momentum", -0.1), ("shift", -1)),
+            *(("intensity", -0.1), ("hidden", 12)),
+        ),
+        alive=lambda seen: seen["target_cosine"] < 0.99,
+    ),
+    "driml": Row(
+        values={"width": 64},
+        ties=lambda batch: torch.stack([batch.now, batch.later], dim=1),
+        floor=lambda seen: 0.0,
+        nonsense=(("lag", 0), ("lag", 256), ("width", 0), ("score_bound", 0.0)),
+        alive=lambda seen: seen["contrast"] < seen["contrast_blind"],
     ),
 }
 OBJECTIVES = [name for name, row in ROWS.items() if row is not None]
@@ -155,6 +193,16 @@ def test_a_configuration_survives_json(method, name):
     config = preset(method, name)
     assert Config.from_dict(config.to_dict()) == config
     assert isinstance(config.objective, NoObjective) == (ROWS[method] is None)
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "value"),
+    [(method, *pair) for method in OBJECTIVES for pair in row_of(method).nonsense],
+)
+def test_nonsense_is_refused_by_its_name_and_value(method, name, value):
+    config = preset(method, "default")
+    with pytest.raises(BadInput, match=re.escape(f"objective.{name}={value}")):
+        replace(config, objective=replace(config.objective, **{name: value}))
 
 
 # --- The loss

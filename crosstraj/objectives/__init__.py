@@ -4,10 +4,29 @@ import torch
 
 from crosstraj.objectives.base import NoObjective, Objective
 from crosstraj.objectives.ctrl import CTRL, CTRLConfig
+from crosstraj.objectives.curl import CURL, CURLConfig
+from crosstraj.objectives.dbc import DBC, DBCConfig
+from crosstraj.objectives.driml import DRIML, DRIMLConfig
+from crosstraj.objectives.spr import SPR, SPRConfig
 
-__all__ = ["CTRL", "CTRLConfig", "NoObjective", "Objective", "ObjectiveConfig", "make_objective"]
+__all__ = [
+    "CTRL",
+    "CURL",
+    "DBC",
+    "DRIML",
+    "SPR",
+    "CTRLConfig",
+    "CURLConfig",
+    "DBCConfig",
+    "DRIMLConfig",
+    "NoObjective",
+    "Objective",
+    "ObjectiveConfig",
+    "SPRConfig",
+    "make_objective",
+]
 
-ObjectiveConfig = NoObjective | CTRLConfig
+ObjectiveConfig = NoObjective | CTRLConfig | CURLConfig | DBCConfig | DRIMLConfig | SPRConfig
 
 
 def make_objective(config: ObjectiveConfig, actions: int, rng: torch.Generator) -> Objective:
@@ -16,3 +35,11 @@ def make_objective(config: ObjectiveConfig, actions: int, rng: torch.Generator) 
             return Objective()
         case CTRLConfig():
             return CTRL(config, actions, rng)
+        case CURLConfig():
+            return CURL(config, rng)
+        case DBCConfig():
+            return DBC(config, actions, rng)
+        case DRIMLConfig():
+            return DRIML(config, actions, rng)
+        case SPRConfig():
+            return SPR(config, actions, rng)

@@ -18,10 +18,15 @@ Metrics = dict[str, Tensor]  # named 0-d tensors; numbers only when they are rec
 class Encoder(Protocol):
     """Frames [B, H, W, C] uint8 -> features [B, D]; live or gradient-free: the trainer decides.
 
-    `on` is the same function of a target network.
+    `map` gives the map before the last layer and `project` is that layer; `on` is the same function
+    of a target network. `networks.Encode` makes one of any network that has these.
     """
 
     def __call__(self, frames: Tensor) -> Tensor: ...
+
+    def map(self, frames: Tensor) -> Tensor: ...
+
+    def project(self, spatial: Tensor) -> Tensor: ...
 
     def on(self, target: nn.Module) -> "Encoder": ...
 
@@ -39,6 +44,10 @@ class Clustering(NamedTuple):
 @dataclass(frozen=True)
 class NoObjective:
     """Nothing beside the policy."""
+
+    def needs(self) -> tuple[int, str]:
+        """How many steps of one row a single sample needs, and what asks for them."""
+        return 0, ""
 
 
 class Objective(nn.Module):
