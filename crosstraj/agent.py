@@ -36,6 +36,9 @@ class Agent(nn.Module):
     With `split_at=conv` the agent reads the encoder's map and has a last layer, `top`, of its own.
     """
 
+    value_network: tuple[str, ...] = ()
+    """Prefixes of the parameters of a value network of its own, if the values come from one."""
+
     def __init__(
         self,
         image: tuple[int, int, int],
@@ -67,13 +70,22 @@ class Agent(nn.Module):
         seen = torch.cat([self.top(features), context], dim=-1)
         return self.policy(seen).log_softmax(-1), self.value(seen).squeeze(-1)
 
+    @property
+    def readers(self) -> tuple[nn.Linear, ...]:
+        """The heads on top of the encoder's features."""
+        return self.policy, self.value
+
+    def decide(self, frames: Tensor, features: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
+        """Log-probabilities and values when acting; DAAC takes the values from the frames."""
+        return self.heads(features, context)
+
     @torch.inference_mode()
     def act(
         self, frames: Tensor, context: Tensor, rng: torch.Generator, *, greedy: bool = False
     ) -> Decision:
         """One decision per frame, sampled from the policy unless `greedy`."""
         features = self.read(self.encoder, frames)
-        log_probs, value = self.heads(features, context)
+        log_probs, value = self.decide(frames, features, context)
         if greedy:
             action = log_probs.argmax(-1)
         else:
@@ -87,7 +99,7 @@ class Agent(nn.Module):
     def judge(self, frames: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
         """Values and features of frames in which no action is taken; draws nothing."""
         features = self.read(self.encoder, frames)
-        return self.heads(features, context)[1], features
+        return self.decide(frames, features, context)[1], features
 
     @torch.no_grad()
     def standardise(self, features: Tensor) -> Tensor:
@@ -102,7 +114,7 @@ class Agent(nn.Module):
         read, features = features, self.top(features)
         mean, deviation = features.mean(0), features.std(0)
         deviation = deviation.clamp(min=SMALLEST_SPREAD * float(deviation.mean()))
-        for head in (self.policy, self.value):
+        for head in self.readers:
             weight = head.weight[:, :FEATURES]
             head.bias += weight @ mean
             weight *= deviation
@@ -121,8 +133,9 @@ class Agent(nn.Module):
         old, new = (torch.cat([f, context, ones], dim=1).double() for f in (before, after))
         gram = new.T @ new / len(new)
         gram += RIDGE * gram.diagonal().mean() * torch.eye(len(gram), dtype=gram.dtype)
-        for head in (self.policy, self.value):
-            weight = torch.cat([head.weight, head.bias[:, None]], dim=1).double()
+        for head in self.readers:
+            read = head.weight[:, : new.shape[1] - 1]  # an advantage head goes on with the action
+            weight = torch.cat([read, head.bias[:, None]], dim=1).double()
             change = torch.linalg.solve(gram, new.T @ ((old - new) @ weight.T) / len(new)).T
-            head.weight += change[:, :-1].to(head.weight.dtype)
+            read += change[:, :-1].to(read.dtype)
             head.bias += change[:, -1].to(head.bias.dtype)

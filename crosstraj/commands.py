@@ -12,7 +12,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from crosstraj.config import Config, check_env_name, preset
+from crosstraj.config import Config, check_env_name, preset, with_policy
 from crosstraj.errors import BadInput, Refusal
 from crosstraj.evaluate import EASY_RANGE, Examiner, normalised, summarise
 from crosstraj.native import keep_memory
@@ -32,12 +32,14 @@ def train(arguments: list[str]) -> None:
         _value_of("--method", arguments, "ctrl"),
         _value_of("--preset", arguments, "default"),
     )
+    values = preset(method, name)
+    values = with_policy(values, _value_of("--policy.kind", arguments, values.policy.kind))
     given = _parse(
         TrainArguments,
         "train",
         f"Train `{method}` with preset `{name}`; any value can be changed.",
         arguments,
-        default=TrainArguments(preset(method, name)),
+        default=TrainArguments(values),
     )
     config = given.config
     check_env_name(config.env)
@@ -55,7 +57,8 @@ def train(arguments: list[str]) -> None:
     ):
         directory = run.directory
         if run.finished:
-            display.say(f"{directory} is done; a larger --frames would extend it")
+            more = "" if config.phases else "; a larger --frames would extend it"
+            display.say(f"{directory} is done{more}")
             summary = run.summary() or {}
         else:
             summary = train_run(config, run, display, stop)

@@ -16,14 +16,18 @@ from crosstraj.objectives import (
     CTRLConfig,
     CURLConfig,
     DBCConfig,
+    DIAYNConfig,
     DRIMLConfig,
     NoObjective,
     ObjectiveConfig,
+    ProtoConfig,
     SPRConfig,
 )
+from crosstraj.phases import EncoderGrad, Phase, check_phases
+from crosstraj.policy.daac import TUNED, DAACConfig, Tuned
 from crosstraj.policy.ppo import PPOConfig
 
-EncoderGrad = Literal["none", "rl", "ssl", "both"]
+POLICIES: dict[str, type[PPOConfig] | type[DAACConfig]] = {"ppo": PPOConfig, "daac": DAACConfig}
 Order = Literal["objective", "policy", "joint"]
 
 
@@ -129,7 +133,7 @@ class Config:
     seed: int = 0
     """One seed, one result."""
     frames: int = 8_000_000
-    """Budget in environment steps; a larger one extends a finished run."""
+    """Budget in environment steps; a larger one extends a finished run that has no phases."""
     envs: int = 32
     """Environments played in parallel (paper)."""
     rollout_steps: int = 256
@@ -148,7 +152,9 @@ class Config:
     """Which update comes first, or both in one step."""
     on_nonfinite: Literal["halt", "rollback"] = "halt"
     """When a loss, gradient or reward is not finite: stop, or go back to the last checkpoint."""
-    policy: PPOConfig = field(default_factory=PPOConfig)
+    phases: tuple[Phase, ...] = ()
+    """Parts of the budget that learn in different ways; none: one way for the whole of it."""
+    policy: PPOConfig | DAACConfig = field(default_factory=PPOConfig)
     objective: ObjectiveConfig = field(default_factory=NoObjective)
     representation: RepresentationConfig = field(default_factory=RepresentationConfig)
     procgen: ProcgenConfig = field(default_factory=ProcgenConfig)
@@ -181,21 +187,40 @@ class Config:
                 f"{self.representation.minibatches} and policy.minibatches="
                 f"{self.policy.minibatches}; make them equal"
             )
-        if self.split_at == "conv" and self.encoder_grad not in ("ssl", "none"):
-            raise BadInput(
-                "split_at=conv says where the policy's gradient stops, but encoder_grad="
-                f"{self.encoder_grad} lets it through; use encoder_grad=ssl, or split_at=fc"
-            )
+        for grad in {phase.encoder_grad or self.encoder_grad for phase in self.schedule}:
+            if self.split_at == "conv" and grad not in ("ssl", "none"):
+                raise BadInput(
+                    "split_at=conv says where the policy's gradient stops, but encoder_grad="
+                    f"{grad} lets it through; use encoder_grad=ssl, or split_at=fc"
+                )
         needed, what = self.objective.needs()
         if needed > self.rollout_steps:
             raise BadInput(
                 f"{what} needs {needed} steps of one trajectory, but rollout_steps="
                 f"{self.rollout_steps}; raise it"
             )
+        if isinstance(self.policy, DAACConfig) and self.policy.per_game:
+            tuned = TUNED.get(self.env, Tuned())  # the stored configuration has the true values
+            object.__setattr__(self, "policy", replace(self.policy, **tuned._asdict()))
+        self._check_phases()
+
+    def _check_phases(self) -> None:
+        check_phases(self.schedule, self.frames, self.rollout_frames)
+        if not any(phase.intrinsic for phase in self.phases):
+            return
+        if not isinstance(self.objective, DIAYNConfig | ProtoConfig):
+            raise BadInput("phases: intrinsic must be 0 but for diayn and proto, which have one")
+        if self.split_at == "conv":
+            raise BadInput("phases: intrinsic reads features, which split_at=conv does not make")
 
     @property
     def rollout_frames(self) -> int:
         return self.envs * self.rollout_steps
+
+    @property
+    def schedule(self) -> tuple[Phase, ...]:
+        """The phases of the run: at least one."""
+        return self.phases or (Phase(),)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values, nested as the fields are."""
@@ -208,12 +233,17 @@ class Config:
         """The inverse of `to_dict`; values that this version does not know are refused."""
         template = preset(values.get("method", ""), "default")
         try:
-            parts: dict[str, Any] = {}
+            phases, policy = values.get("phases", ()), values["policy"]
+            parts: dict[str, Any] = {
+                "phases": tuple(Phase(**p | {"reset": tuple(p["reset"])}) for p in phases),
+                "policy": POLICIES[policy.get("kind", "ppo")](**policy),
+            }
             for name, value in values.items():
                 part = getattr(template, name)
-                parts[name] = type(part)(**value) if isinstance(value, dict) else value
-            saving = replace(parts["saving"], runs=Path(parts["saving"].runs))
-            return cls(**parts | {"saving": saving})
+                if name not in parts:
+                    parts[name] = type(part)(**value) if isinstance(value, dict) else value
+            parts["saving"] = replace(parts["saving"], runs=Path(parts["saving"].runs))
+            return cls(**parts)
         except (AttributeError, KeyError, TypeError) as error:
             raise BadInput(f"this configuration does not fit this version: {error}") from error
 
@@ -228,6 +258,8 @@ NOT_IDENTITY = ("frames", "machine", "saving")
 
 def _paper(config: Config) -> Config:
     """CTRL paper, table of parameters; ambiguities as in docs/methods.md#ctrl."""
+    if config.phases:
+        return replace(config, frames=16_000_000)  # 8M for each half
     if not isinstance(config.objective, CTRLConfig):
         return config
     objective = replace(
@@ -279,8 +311,17 @@ def _release(config: Config) -> Config:
 
 
 def _procgen(config: Config) -> Config:
-    """train-procgen: 64 environments, 3 epochs over each rollout."""
+    """train-procgen: 64 environments, 3 epochs over each rollout; IDAAC: 64, and its own epochs."""
+    if isinstance(config.policy, DAACConfig):
+        return replace(config, envs=64)
     return replace(config, envs=64, policy=replace(config.policy, epochs=3))
+
+
+def with_policy(config: Config, kind: str) -> Config:
+    """The same method under another policy, which comes with its own defaults."""
+    if kind not in POLICIES:
+        raise unknown("policy", kind, POLICIES)
+    return config if config.policy.kind == kind else replace(config, policy=POLICIES[kind]())
 
 
 def preset(method: str, name: str) -> Config:
@@ -310,6 +351,30 @@ def preset(method: str, name: str) -> Config:
         case "driml":
             config = Config(
                 method="driml", objective=DRIMLConfig(), encoder_grad="both", order="joint"
+            )
+        case "daac":
+            config = Config(method="daac", policy=DAACConfig())
+        case "proto":
+            config = Config(
+                method="proto",
+                objective=ProtoConfig(),
+                encoder_grad="both",
+                order="joint",  # "jointly training the representation and RL losses" (CTRL paper)
+                phases=(
+                    Phase(0.5),
+                    Phase(0.5, encoder_grad="none", objective_weight=0.0),  # frozen: heads alone
+                ),
+            )
+        case "diayn":
+            config = Config(
+                method="diayn",
+                objective=DIAYNConfig(),
+                encoder_grad="both",
+                phases=(
+                    Phase(0.5, extrinsic=0.0, intrinsic=1.0),
+                    # Other rewards, other scale: what was learnt of the old one is of no use.
+                    Phase(0.5, objective_weight=0.0, reset=("normaliser", "value")),
+                ),
             )
         case _:
             raise unknown("method", method, METHODS)

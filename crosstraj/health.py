@@ -1,23 +1,27 @@
-"""Is the representation alive? Trouble said in words, from the figures of one update."""
+"""What a person should hear of, from the figures of one update: a phase, a sick representation."""
 
 import math
 
 from crosstraj.config import Config
-from crosstraj.objectives import CTRLConfig, DBCConfig
+from crosstraj.objectives import CTRLConfig, DBCConfig, ProtoConfig
+from crosstraj.phases import in_words
 
 
 class Watch:
-    """Says what is wrong once, when it begins; not again with every update."""
+    """Says what there is to say once, when it begins; not again with every update."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
         self.known: set[str] = set()
 
     def news(self, metrics: dict[str, float]) -> list[str]:
-        """Sentences for what is wrong now and was not wrong before."""
-        wrong = complaints(metrics, self.config)
-        fresh = [sentence for kind, sentence in wrong.items() if kind not in self.known]
-        self.known = set(wrong)
+        """Sentences for what holds now and did not hold before."""
+        now = complaints(metrics, self.config)
+        if "phase" in metrics:
+            sentence = in_words(self.config.schedule, int(metrics["phase"]) - 1)
+            now[sentence] = sentence
+        fresh = [sentence for kind, sentence in now.items() if kind not in self.known]
+        self.known = set(now)
         return fresh
 
 
@@ -27,7 +31,9 @@ def complaints(metrics: dict[str, float], config: Config) -> dict[str, str]:
     match config.objective:
         case CTRLConfig(clusters=clusters):
             found["collapse"] = collapse(metrics, clusters)
-            found["too few views"] = too_few_views(metrics, clusters)
+            found["too few views"] = too_few_views(metrics, clusters, 2, "clusters")
+        case ProtoConfig(prototypes=clusters):
+            found["too few views"] = too_few_views(metrics, clusters, 1, "prototypes")
         case DBCConfig():
             found["collapse"] = collapse_of_latents(metrics)
         case _:
@@ -66,12 +72,12 @@ def collapse_of_latents(metrics: dict[str, float]) -> str | None:
     )
 
 
-def too_few_views(metrics: dict[str, float], clusters: int) -> str | None:
-    """Sinkhorn fills every cluster alike, which means little with under two views for each."""
+def too_few_views(metrics: dict[str, float], clusters: int, each: int, name: str) -> str | None:
+    """Sinkhorn fills every cluster alike, which means little with fewer views than `each` has."""
     views = metrics.get("views", math.inf)
-    if views >= 2 * clusters:
+    if views >= each * clusters:
         return None
     return (
-        f"{views:.0f} views per minibatch for {clusters} clusters: fewer than two each; lower "
-        "objective.clusters, or raise envs or rollout_steps, or lower representation.minibatches"
+        f"{views:.0f} views per minibatch for {clusters} {name}: fewer than {each} each; lower "
+        f"objective.{name}, or raise envs or rollout_steps, or lower representation.minibatches"
     )

@@ -17,9 +17,17 @@ METHODS = {
         "PPO, and two shifts of one frame must agree more than shifts of different frames",
         "Laskin et al., CURL, ICML 2020",
     ),
+    "daac": Entry(
+        "PPO whose policy and values learn in two networks; an advantage head beside the policy",
+        "Raileanu and Fergus, Decoupling Value and Policy for Generalization, ICML 2021",
+    ),
     "dbc": Entry(
         "PPO, and features as far apart as rewards and transitions differ",
         "Zhang et al., Learning Invariant Representations (DBC), ICLR 2021",
+    ),
+    "diayn": Entry(
+        "skills that can be told apart, rewarded for it; then PPO on the game's own reward",
+        "Eysenbach et al., Diversity Is All You Need, ICLR 2019; phases: CTRL paper, appendix",
     ),
     "driml": Entry(
         "PPO, and features of a step must tell which frame follows it",
@@ -32,6 +40,10 @@ METHODS = {
     "ppo": Entry(
         "PPO with an IMPALA encoder, as practised on Procgen",
         "Schulman et al., 2017; Cobbe et al., Leveraging Procedural Generation, ICML 2020",
+    ),
+    "proto": Entry(
+        "PPO and prototypes that successive frames share; then heads alone on a frozen encoder",
+        "Yarats et al., Proto-RL, ICML 2021; phases: CTRL paper, appendix",
     ),
 }
 

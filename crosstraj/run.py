@@ -230,7 +230,10 @@ class Run:
 
 
 def _settle_config(path: Path, config: dict[str, Any], identity: str) -> None:
-    """Write config.json once; refuse another configuration; take over a larger `frames`."""
+    """Write config.json once; refuse another configuration; take over a larger `frames`.
+
+    Not where there are phases: another budget would move their beginnings.
+    """
     found = _read_json(path, "config", "frames")
     if found is not None:
         if found.get("format") != FORMAT:
@@ -244,7 +247,13 @@ def _settle_config(path: Path, config: dict[str, Any], identity: str) -> None:
                 f"{path.parent} holds another configuration ({different}); "
                 "use its values, or another directory"
             )
-        if found["config"]["frames"] >= config["frames"]:
+        budget = found["config"]["frames"]
+        if config.get("phases") and budget != config["frames"]:
+            raise BadInput(
+                f"frames={config['frames']}: {path.parent} was begun with {budget}, and its phases "
+                f"are parts of that budget; use --frames {budget}, or another --saving.runs"
+            )
+        if budget >= config["frames"]:
             return
     text = json.dumps({"format": FORMAT, "identity": identity, "config": config}, indent=1)
     checkpoint.write_whole(path, text.encode())

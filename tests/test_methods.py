@@ -59,6 +59,7 @@ def pairs_of(positions: Tensor) -> Tensor:
 
 ROWS = {
     "ppo": None,  # no objective
+    "daac": None,
     "ctrl": Row(
         values={"clusters": 10, "temperature": 0.1, "code_temperature": 0.1},
         ties=lambda batch: pairs_of(batch.views.keypoints),
@@ -97,6 +98,23 @@ ROWS = {
         floor=lambda seen: 0.0,
         nonsense=(("lag", 0), ("lag", 256), ("width", 0), ("score_bound", 0.0)),
         alive=lambda seen: seen["contrast"] < seen["contrast_blind"],
+    ),
+    "proto": Row(
+        values={"prototypes": 10, "width": 16, "hidden": 32, "shift": 1, "queue": 20},
+        ties=lambda batch: torch.arange(len(batch.frames)).view(2, -1).T,
+        floor=lambda seen: seen["code_entropy"],  # of the targets of a cross-entropy
+        nonsense=(
+            *(("prototypes", 1), ("width", 0), ("temperature", 0.0), ("momentum", 1.0)),
+            *(("shift", -1), ("queue", 100), ("neighbours", 0)),
+        ),
+        # No word of `alive`: what follows a random frame cannot be foretold (see test_proto).
+    ),
+    "diayn": Row(
+        values={"skills": 4},
+        ties=lambda batch: None,  # frames alone
+        floor=lambda seen: 0.0,
+        nonsense=(("skills", 1), ("width", 0)),
+        alive=lambda seen: seen["skill_accuracy"] > 0.5,
     ),
 }
 OBJECTIVES = [name for name, row in ROWS.items() if row is not None]
@@ -183,6 +201,12 @@ def moved(before: dict[str, bytes], after: dict[str, bytes]) -> set[str]:
     return {name for name in before if before[name] != after[name]}
 
 
+def heads_of(learner: Learner) -> set[str]:
+    """What a policy update always moves: all but encoders and a value network of its own."""
+    parts = {name for name, _ in learner.agent.named_children() if name not in ("encoder", "top")}
+    return {name for name in parts if not f"{name}.".startswith(learner.agent.value_network)}
+
+
 def test_every_method_is_asked():
     assert set(ROWS) == set(METHODS)
 
@@ -247,7 +271,7 @@ def test_each_update_moves_exactly_what_it_should(method, grad):
     learner = learner_for(small(method, encoder_grad=grad, order="objective"))
     rollout = rollout_for(learner)
     steps = ppo.experience(rollout, rollout.reward, learner.config.policy)
-    by_policy = {"policy", "value"} | ({"encoder"} if grad in ("rl", "both") else set())
+    by_policy = heads_of(learner) | ({"encoder"} if grad in ("rl", "both") else set())
     by_objective = {"objective"} | ({"encoder"} if grad in ("ssl", "both") else set())
     for _ in range(2):  # again, now that both optimisers have moments that could push
         start = bits(learner)
@@ -276,7 +300,8 @@ def test_a_joint_step_moves_the_encoder_whenever_anybody_trains_it(method, grad)
     rollout = rollout_for(learner)
     before = bits(learner)
     update(learner, rollout)
-    expected = {"policy", "value"} | ({"objective"} if method in OBJECTIVES else set())
+    expected = {name for name in before if name not in ("encoder", "top", "objective")}
+    expected |= {"objective"} if method in OBJECTIVES else set()
     trained = grad in ("rl", "both") or (grad == "ssl" and method in OBJECTIVES)
     assert moved(before, bits(learner)) == expected | ({"encoder"} if trained else set())
 

@@ -6,27 +6,42 @@ from crosstraj.objectives.base import NoObjective, Objective
 from crosstraj.objectives.ctrl import CTRL, CTRLConfig
 from crosstraj.objectives.curl import CURL, CURLConfig
 from crosstraj.objectives.dbc import DBC, DBCConfig
+from crosstraj.objectives.diayn import DIAYN, DIAYNConfig
 from crosstraj.objectives.driml import DRIML, DRIMLConfig
+from crosstraj.objectives.proto import Proto, ProtoConfig
 from crosstraj.objectives.spr import SPR, SPRConfig
 
 __all__ = [
     "CTRL",
     "CURL",
     "DBC",
+    "DIAYN",
     "DRIML",
     "SPR",
     "CTRLConfig",
     "CURLConfig",
     "DBCConfig",
+    "DIAYNConfig",
     "DRIMLConfig",
     "NoObjective",
     "Objective",
     "ObjectiveConfig",
+    "Proto",
+    "ProtoConfig",
     "SPRConfig",
     "make_objective",
 ]
 
-ObjectiveConfig = NoObjective | CTRLConfig | CURLConfig | DBCConfig | DRIMLConfig | SPRConfig
+ObjectiveConfig = (
+    NoObjective
+    | CTRLConfig
+    | CURLConfig
+    | DBCConfig
+    | DIAYNConfig
+    | DRIMLConfig
+    | ProtoConfig
+    | SPRConfig
+)
 
 
 def make_objective(config: ObjectiveConfig, actions: int, rng: torch.Generator) -> Objective:
@@ -43,3 +58,7 @@ def make_objective(config: ObjectiveConfig, actions: int, rng: torch.Generator) 
             return DRIML(config, actions, rng)
         case SPRConfig():
             return SPR(config, actions, rng)
+        case DIAYNConfig():
+            return DIAYN(config, rng)
+        case ProtoConfig():
+            return Proto(config, rng)

@@ -69,9 +69,9 @@ class Objective(nn.Module):
     def loss(self, encode: Encoder, batch: Any, rng: torch.Generator) -> tuple[Tensor, Metrics]:
         raise NotImplementedError
 
-    def reward(self, rollout: Rollout) -> Tensor:
-        """The rewards [S, N] to learn from: the environment's, unless the method has its own."""
-        return rollout.reward
+    def reward(self, rollout: Rollout, rng: torch.Generator) -> Tensor:
+        """The method's own rewards [S, N]; asked for in phases with an intrinsic weight alone."""
+        raise NotImplementedError
 
     def after_step(self, encoder: nn.Module) -> None:
         """Called after each optimiser step: moving averages, norms of prototypes."""
