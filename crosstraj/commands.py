@@ -108,6 +108,46 @@ def evaluate(arguments: list[str]) -> None:
 
 
 @dataclass(frozen=True)
+class ExpertsArguments:
+    config: Annotated[tyro.conf.AvoidSubcommands[Config], tyro.conf.arg(name="")]
+    levels: int = 40
+    """How many levels get an expert, from procgen.first_level on (paper)."""
+    allow_inexact: bool = False
+    """Resume although torch, threads or processor differ from those that wrote a checkpoint."""
+
+
+def experts(arguments: list[str]) -> None:
+    """Train one PPO expert per level. Running the same command again continues, or shows them."""
+    name = _value_of("--preset", arguments, "default")
+    default = preset("ppo", name)
+    default = replace(
+        default,
+        frames=500_000,  # paper, for each expert
+        procgen=replace(default.procgen, train_levels=1),
+        saving=replace(default.saving, runs=Path("experts")),
+    )
+    given = _parse(
+        ExpertsArguments,
+        "experts",
+        "Train one PPO expert per level; --frames is the budget of each. Running the same command "
+        "again continues, or shows them.",
+        arguments,
+        default=ExpertsArguments(default),
+    )
+    config = given.config
+    check_env_name(config.env)
+    keep_memory()
+    from crosstraj.experts import INDEX
+    from crosstraj.pretrain import table_of, train_experts
+    from crosstraj.signals import Stop
+
+    with Stop() as stop:
+        found = train_experts(config, given.levels, stop, allow_inexact=given.allow_inexact)
+    Console().print(table_of(config, found))
+    print(f"files:\n  {config.saving.runs / config.env / INDEX}")
+
+
+@dataclass(frozen=True)
 class CurvesArguments:
     run: Annotated[Path, tyro.conf.Positional]
     """A run directory, or a directory with a run's metrics.jsonl."""

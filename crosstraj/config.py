@@ -21,6 +21,7 @@ from crosstraj.objectives import (
     NoObjective,
     ObjectiveConfig,
     ProtoConfig,
+    PSEConfig,
     SPRConfig,
 )
 from crosstraj.phases import EncoderGrad, Phase, check_phases
@@ -29,6 +30,7 @@ from crosstraj.policy.ppo import PPOConfig
 
 POLICIES: dict[str, type[PPOConfig] | type[DAACConfig]] = {"ppo": PPOConfig, "daac": DAACConfig}
 Order = Literal["objective", "policy", "joint"]
+GYMNASIUM_MARKS = "-/:"  # one of them is in every Gymnasium id, and in no game's name
 
 
 @dataclass(frozen=True)
@@ -203,6 +205,8 @@ class Config:
             tuned = TUNED.get(self.env, Tuned())  # the stored configuration has the true values
             object.__setattr__(self, "policy", replace(self.policy, **tuned._asdict()))
         self._check_phases()
+        if isinstance(self.objective, PSEConfig):
+            self._check_levels(self.objective)
 
     def _check_phases(self) -> None:
         check_phases(self.schedule, self.frames, self.rollout_frames)
@@ -212,6 +216,20 @@ class Config:
             raise BadInput("phases: intrinsic must be 0 but for diayn and proto, which have one")
         if self.split_at == "conv":
             raise BadInput("phases: intrinsic reads features, which split_at=conv does not make")
+
+    def _check_levels(self, pse: PSEConfig) -> None:
+        if any(mark in self.env for mark in GYMNASIUM_MARKS):
+            raise BadInput(f"method={self.method} plays chosen levels: {self.env} has none")
+        if pse.levels > self.procgen.train_levels:
+            raise BadInput(
+                f"objective.levels={pse.levels} are more than procgen.train_levels="
+                f"{self.procgen.train_levels}: only training levels may be played; lower it"
+            )
+        if self.procgen.use_generated_assets:
+            raise BadInput(
+                f"method={self.method} puts levels back to their first frame, which the engine "
+                "cannot do with procgen.use_generated_assets=True; leave it off"
+            )
 
     @property
     def rollout_frames(self) -> int:
@@ -314,6 +332,8 @@ def _procgen(config: Config) -> Config:
     """train-procgen: 64 environments, 3 epochs over each rollout; IDAAC: 64, and its own epochs."""
     if isinstance(config.policy, DAACConfig):
         return replace(config, envs=64)
+    if isinstance(config.objective, PSEConfig):  # as much extra play per frame as before
+        config = replace(config, objective=replace(config.objective, pairs=8))
     return replace(config, envs=64, policy=replace(config.policy, epochs=3))
 
 
@@ -376,6 +396,13 @@ def preset(method: str, name: str) -> Config:
                     Phase(0.5, objective_weight=0.0, reset=("normaliser", "value")),
                 ),
             )
+        case "pse":
+            config = Config(
+                method="pse",
+                objective=PSEConfig(),
+                encoder_grad="both",
+                order="joint",  # Adam would undo the loss coefficient in steps of its own
+            )
         case _:
             raise unknown("method", method, METHODS)
     match name:
@@ -398,6 +425,6 @@ def check_env_name(name: str) -> None:
     """Refuses what cannot be trained on before anything is written; Gymnasium's is made once."""
     if name in GAMES:
         return
-    if not any(mark in name for mark in "-/:"):
+    if not any(mark in name for mark in GYMNASIUM_MARKS):
         raise unknown("game", name, GAMES)
     make_envs(name, 1, levels="train", procgen=ProcgenConfig(), seed=0).close()

@@ -3,7 +3,7 @@
 import math
 
 from crosstraj.config import Config
-from crosstraj.objectives import CTRLConfig, DBCConfig, ProtoConfig
+from crosstraj.objectives import CTRLConfig, DBCConfig, ProtoConfig, PSEConfig
 from crosstraj.phases import in_words
 
 
@@ -36,6 +36,8 @@ def complaints(metrics: dict[str, float], config: Config) -> dict[str, str]:
             found["too few views"] = too_few_views(metrics, clusters, 1, "prototypes")
         case DBCConfig():
             found["collapse"] = collapse_of_latents(metrics)
+        case PSEConfig():
+            found["policies alike"] = policies_alike(metrics)
         case _:
             pass
     return {name: sentence for name, sentence in found.items() if sentence is not None}
@@ -80,4 +82,16 @@ def too_few_views(metrics: dict[str, float], clusters: int, each: int, name: str
     return (
         f"{views:.0f} views per minibatch for {clusters} {name}: fewer than {each} each; lower "
         f"objective.{name}, or raise envs or rollout_steps, or lower representation.minibatches"
+    )
+
+
+def policies_alike(metrics: dict[str, float]) -> str | None:
+    """Uniform policies, or experts that have learnt nothing, leave the metric at zero."""
+    distance = metrics.get("policy_distance", 1.0)
+    if distance >= 0.01:
+        return None
+    return (
+        f"the policies that play the levels act alike: their mean distance is {distance:.4f} of 1, "
+        "so that every step matches every other and PSE learns nothing; train the experts longer "
+        "(`crosstraj experts` says whether they beat random play), or use distance=actions"
     )

@@ -195,6 +195,9 @@ class Learner:
                 return daac.backward(self.agent, features_of, steps, index, piece, policy)
 
     def objective_batches(self, rollout: Rollout, epochs: int) -> Iterator[Any]:
+        """All batches of one update, over however many passes."""
+        if self.objective_weight:
+            self.objective.gather(self.streams.objective)
         count = self.config.representation.minibatches
         for _ in range(epochs if self.objective_weight else 0):
             yield from self.objective.minibatches(rollout, count, self.streams.objective)

@@ -45,6 +45,10 @@ METHODS = {
         "PPO and prototypes that successive frames share; then heads alone on a frozen encoder",
         "Yarats et al., Proto-RL, ICML 2021; phases: CTRL paper, appendix",
     ),
+    "pse": Entry(
+        "PPO, and embeddings in which steps are near that policies of two levels act alike from",
+        "Agarwal et al., Contrastive Behavioral Similarity Embeddings, ICLR 2021",
+    ),
 }
 
 PRESETS = {

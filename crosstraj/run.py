@@ -193,7 +193,7 @@ class Run:
         return state if path else None
 
     def _check_facts(self, path: Path, found: dict[str, Any]) -> None:
-        different = _differences(found, self.facts)
+        different = differences(found, self.facts)
         if found.get("identity") != self.facts["identity"]:
             raise BadInput(f"{path} is of another configuration ({different}); remove it")
         if different and not self.allow_inexact:
@@ -242,7 +242,7 @@ def _settle_config(path: Path, config: dict[str, Any], identity: str) -> None:
                 "use the version of crosstraj that wrote it, or another directory"
             )
         if found.get("identity") != identity:
-            different = _differences(found["config"], config)
+            different = differences(found["config"], config)
             raise BadInput(
                 f"{path.parent} holds another configuration ({different}); "
                 "use its values, or another directory"
@@ -259,7 +259,7 @@ def _settle_config(path: Path, config: dict[str, Any], identity: str) -> None:
     checkpoint.write_whole(path, text.encode())
 
 
-def _differences(there: dict[str, Any], here: dict[str, Any]) -> str:
+def differences(there: dict[str, Any], here: dict[str, Any]) -> str:
     """The dotted keys whose values differ, with both values, in words."""
     old, new = _dotted(there), _dotted(here)
     pairs = {key: (old.get(key, "absent"), new.get(key, "absent")) for key in {**old, **new}}

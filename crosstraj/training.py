@@ -13,6 +13,7 @@ from crosstraj.config import Config
 from crosstraj.envs import make_envs, savable
 from crosstraj.errors import NonFinite
 from crosstraj.evaluate import Examiner, summarise
+from crosstraj.experts import make_source
 from crosstraj.learner import Learner
 from crosstraj.phases import phase_at
 from crosstraj.randomness import ENVIRONMENTS, Streams, derived_seed
@@ -51,6 +52,7 @@ class Training:
                 copy=False,
             )
         self.learner = Learner(config, self.envs, self.streams)
+        self.source = self.learner.objective.source = make_source(config, self.envs)
         self.collector = Collector(
             self.envs,
             config.rollout_steps,
@@ -152,6 +154,7 @@ class Training:
             "collector": self.collector.state_dict(),
             "normaliser": self.normaliser.state_dict(),
             "intrinsic_normaliser": self.intrinsic_normaliser.state_dict(),
+            "source": self.source.state_dict() if self.source else {},
             "streams": self.streams.state_dict(),
             "counters": {
                 "frames": self.frames,
@@ -174,6 +177,8 @@ class Training:
         if not savable(self.envs):
             for normaliser in (self.normaliser, self.intrinsic_normaliser):
                 normaliser.returns[:] = 0.0  # of episodes that are no more
+        if self.source:
+            self.source.load_state_dict(state["source"])
         self.streams.load_state_dict(state["streams"])
         self.frames, self.updates = counters["frames"], counters["updates"]
         self.examined, self.rollbacks = counters["examined"], counters["rollbacks"]

@@ -25,6 +25,7 @@ from crosstraj.methods import METHODS, PRESETS
 from crosstraj.objectives import NoObjective
 from crosstraj.objectives.dbc import LEAST_SPREAD
 from crosstraj.optimise import Averages
+from crosstraj.pairs import Stretch
 from crosstraj.policy import ppo
 from crosstraj.randomness import Streams
 from crosstraj.rollout import Rollout
@@ -47,6 +48,8 @@ class Row:
     """The least its loss can be, given what it measured."""
     nonsense: tuple[tuple[str, object], ...]
     """Values of its objective that must be refused."""
+    source: Callable[[int], Any] = lambda side: None
+    """What stands in for its own play beside the rollouts, if it has any; given a frame's side."""
     alive: Callable[[dict[str, float]], bool] = lambda _: True
     """After 50 steps: has the loss fallen because something was learnt, not by collapse?"""
 
@@ -116,8 +119,37 @@ ROWS = {
         nonsense=(("skills", 1), ("width", 0)),
         alive=lambda seen: seen["skill_accuracy"] > 0.5,
     ),
+    "pse": Row(
+        values={"levels": 4, "pairs": 2, "steps": 8},
+        ties=lambda batch: None,  # its frames are not the rollout's: tests/test_pse.py
+        floor=lambda seen: 0.0,  # of one positive among others
+        nonsense=(("pairs", 0), ("steps", 1), ("discount", 1.0), ("distance", "variation")),
+        source=lambda side: Played(side),
+        alive=lambda seen: seen["nearest_found"] > 0.3,
+    ),
 }
 OBJECTIVES = [name for name, row in ROWS.items() if row is not None]
+
+
+class Played:
+    """The same three stretches of two levels each time: random frames and actions."""
+
+    frames = 48  # a run counts them, and saves the count; a learner does not
+
+    def __init__(self, side: int) -> None:
+        self.side = side
+
+    def play(self, rng: torch.Generator) -> list[Stretch]:
+        g, shape = torch.Generator().manual_seed(8), (2, 8, self.side, self.side, 3)
+        return [
+            Stretch(
+                (0, 1),
+                torch.randint(256, shape, generator=g, dtype=torch.uint8),
+                torch.randint(ACTIONS, (2, 8), generator=g),
+                torch.full((2, 8, ACTIONS), 1 / ACTIONS),
+            )
+            for _ in range(3)
+        ]
 
 
 def row_of(method: str) -> Row:
@@ -149,7 +181,10 @@ def small(method: str, **changes: Any) -> Config:
 
 
 def learner_for(config: Config, side: int = 4) -> Learner:
-    return Learner(config, Spaces(side), Streams(config.seed))
+    learner = Learner(config, Spaces(side), Streams(config.seed))
+    if (row := ROWS[config.method]) is not None:
+        learner.objective.source = row.source(side)
+    return learner
 
 
 def random_done(chance: float = 0.08) -> Tensor:

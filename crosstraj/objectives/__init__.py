@@ -9,6 +9,7 @@ from crosstraj.objectives.dbc import DBC, DBCConfig
 from crosstraj.objectives.diayn import DIAYN, DIAYNConfig
 from crosstraj.objectives.driml import DRIML, DRIMLConfig
 from crosstraj.objectives.proto import Proto, ProtoConfig
+from crosstraj.objectives.pse import PSE, PSEConfig
 from crosstraj.objectives.spr import SPR, SPRConfig
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "DBC",
     "DIAYN",
     "DRIML",
+    "PSE",
     "SPR",
     "CTRLConfig",
     "CURLConfig",
@@ -26,6 +28,7 @@ __all__ = [
     "NoObjective",
     "Objective",
     "ObjectiveConfig",
+    "PSEConfig",
     "Proto",
     "ProtoConfig",
     "SPRConfig",
@@ -40,6 +43,7 @@ ObjectiveConfig = (
     | DIAYNConfig
     | DRIMLConfig
     | ProtoConfig
+    | PSEConfig
     | SPRConfig
 )
 
@@ -62,3 +66,5 @@ def make_objective(config: ObjectiveConfig, actions: int, rng: torch.Generator) 
             return DIAYN(config, rng)
         case ProtoConfig():
             return Proto(config, rng)
+        case PSEConfig():
+            return PSE(config, rng)

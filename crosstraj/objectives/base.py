@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from crosstraj.rollout import Rollout
+from crosstraj.tree import State
 
 Metrics = dict[str, Tensor]  # named 0-d tensors; numbers only when they are recorded
 
@@ -41,6 +42,16 @@ class Clustering(NamedTuple):
     embed: Callable[[Tensor, Tensor], Tensor]  # features [B, T, F], actions [B, T] -> v [B, D]
 
 
+class Source(Protocol):
+    """Play of an objective's own beside the rollouts; its state is saved with the run."""
+
+    frames: int  # interactions so far, counted apart from those of the run
+
+    def state_dict(self) -> State: ...
+
+    def load_state_dict(self, state: State) -> None: ...
+
+
 @dataclass(frozen=True)
 class NoObjective:
     """Nothing beside the policy."""
@@ -58,6 +69,10 @@ class Objective(nn.Module):
     """
 
     context: int = 0  # extra input width of the policy and value heads: skills
+    source: Source | None = None  # given to it for training; an evaluation has none
+
+    def gather(self, rng: torch.Generator) -> None:
+        """Play of its own, once per rollout and before all updates from it."""
 
     def attach(self, encoder: nn.Module) -> None:
         """Called once, before training: a target network starts as a copy of the encoder."""
