@@ -159,6 +159,7 @@ def read_expert(
     except (KeyError, RuntimeError) as error:
         said = str(error).splitlines()[0]
         raise BadInput(f"{run} does not hold the agent that it describes: {said}") from error
+    agent.encoder.native = config.machine.kernels == "native" and trained.encoder == "impala"
     return agent.requires_grad_(False)
 
 

@@ -330,7 +330,7 @@ gymnasium.register(
 """
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", [name for name in METHODS if name != "pse"])  # plays levels
 def test_an_atari_game_trains_and_resumes_with_new_episodes(
     method: str,
     tmp_path: Path,
