@@ -1,4 +1,4 @@
-"""`make bench-full`: how the cost grows with T, C, N, micro-batch, threads, memory, compiling.
+"""`make bench-full`: every method beside PPO; how CTRL's cost grows with T, C, N, micro-batch ...
 
 Shorter rollouts than `make bench`; every row is timed next to the default in the same minutes, and
 given as a ratio to it, because a shared machine's speed drifts.
@@ -8,6 +8,7 @@ import argparse
 import json
 import statistics
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from benchmarks.machine import Limit, flops_per_frame
 from crosstraj.config import Config, preset
 from crosstraj.methods import METHODS
 from crosstraj.objectives import CTRLConfig
+
+SLACK = 0.15  # how much slower than its FLOPs explain a method may be before the table says so
 
 
 def variants() -> dict[str, Config]:
@@ -39,9 +42,13 @@ def variants() -> dict[str, Config]:
     rows["low memory"] = replace(base, machine=replace(base.machine, low_memory=True))
     rows["one thread"] = replace(base, machine=replace(base.machine, threads=1))
     rows["compiled"] = replace(base, machine=replace(base.machine, compile=True))
-    for method in METHODS:
-        rows[f"method {method}"] = replace(preset(method, "paper"), env=GAME, rollout_steps=64)
     return rows
+
+
+def methods() -> dict[str, Config]:
+    """Every method there is; PPO, with which the others are compared, first."""
+    names = sorted(METHODS, key=lambda name: name != "ppo")
+    return {name: replace(preset(name, "paper"), env=GAME, rollout_steps=64) for name in names}
 
 
 def time_beside(base: Ours, other: Ours, turns: int) -> tuple[float, float]:
@@ -56,16 +63,9 @@ def time_beside(base: Ours, other: Ours, turns: int) -> tuple[float, float]:
     return statistics.median(times[0]), statistics.median(times[1])
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--turns", type=int, default=3, help="timed turns of each variant")
-    parser.add_argument("--out", type=Path, default=Path("results/bench"))
-    given = parser.parse_args()
-    began = time.perf_counter()
-    limit, rows = Limit(), variants()
+def compare(rows: dict[str, Config], turns: int, limit: Limit) -> Iterator[dict[str, Any]]:
+    """Each row timed next to the first one, and its cost and FLOPs as ratios to the first's."""
     base = Ours(next(iter(rows.values())))
-    report: list[dict[str, Any]] = []
-    lines = ["| variant | frames/s | cost to default | FLOPs to default |", "|---|---|---|---|"]
     base_flops = sum(flops_per_frame(base.config).values())
     for name, config in rows.items():
         torch.set_num_threads(config.threads)
@@ -73,24 +73,63 @@ def main() -> None:
         other = Ours(config)
         if config.machine.compile:
             other.turn()  # compiles
-        compile_seconds = time.perf_counter() - made if config.machine.compile else 0.0
-        mine, theirs = time_beside(base, other, given.turns)
+            name += f" (after {time.perf_counter() - made:.0f} s of compiling)"
+        mine, theirs = time_beside(base, other, turns)
         flops = sum(flops_per_frame(config).values()) / base_flops
-        note = f" (after {compile_seconds:.0f} s of compiling)" if config.machine.compile else ""
-        row = {"variant": name + note, "frames_per_second": 1 / theirs}
-        report.append({**row, "cost": theirs / mine, "flops": flops, "limit": limit.measure()})
-        lines.append(f"| {name}{note} | {1 / theirs:.0f} | {theirs / mine:.2f} | {flops:.2f} |")
-        print(lines[-1], flush=True)
         other.training.envs.close()
-    lines += ["", "| frames per minibatch | peak memory, GB |", "|---|---|"]
+        yield {
+            "name": name,
+            "frames_per_second": 1 / theirs,
+            "cost": theirs / mine,
+            "flops": flops,
+            # 1: as fast as its FLOPs at the first row's rate; below: something else costs time.
+            "explained": flops * mine / theirs,
+            "limit": limit.measure(),
+        }
+    base.training.envs.close()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--turns", type=int, default=3, help="timed turns of each variant")
+    parser.add_argument("--out", type=Path, default=Path("results/bench"))
+    given = parser.parse_args()
+    began = time.perf_counter()
+    limit, lines = Limit(), list[str]()
+
+    def say(line: str) -> None:
+        lines.append(line)
+        print(line, flush=True)
+
+    say("| method | frames/s | to PPO | FLOPs to PPO | speed to what its FLOPs explain |")
+    say("|---|---|---|---|---|")
+    by_method: list[dict[str, Any]] = []
+    for row in compare(methods(), given.turns, limit):
+        by_method.append(row)
+        slow = f" (slower by more than {SLACK:.0%})" if row["explained"] < 1 - SLACK else ""
+        say(
+            f"| {row['name']} | {row['frames_per_second']:.0f} | {1 / row['cost']:.2f} | "
+            f"{row['flops']:.2f} | {row['explained']:.2f}{slow} |"
+        )
+    say("")
+    say("| variant of ctrl | frames/s | cost to default | FLOPs to default |")
+    say("|---|---|---|---|")
+    report: list[dict[str, Any]] = []
+    for row in compare(variants(), given.turns, limit):
+        report.append(row)
+        rate, cost, flops = row["frames_per_second"], row["cost"], row["flops"]
+        say(f"| {row['name']} | {rate:.0f} | {cost:.2f} | {flops:.2f} |")
+    say("")
+    say("| frames per minibatch | peak memory, GB |")
+    say("|---|---|")
     for count in (4, 8, 16):
-        lines.append(f"| {8192 // count} | {memory(False, count) / 1e9:.2f} |")
-        print(lines[-1], flush=True)
+        say(f"| {8192 // count} | {memory(False, count) / 1e9:.2f} |")
     minutes = (time.perf_counter() - began) / 60
     given.out.mkdir(parents=True, exist_ok=True)
-    (given.out / "full.json").write_text(json.dumps({"rows": report, "minutes": minutes}, indent=1))
+    values = {"methods": by_method, "rows": report, "minutes": minutes}
+    (given.out / "full.json").write_text(json.dumps(values, indent=1))
     (given.out / "full.md").write_text("\n".join(lines) + "\n")
-    print("\n".join(["", *lines, f"\nwritten to {given.out} after {minutes:.1f} minutes"]))
+    print(f"\nwritten to {given.out} after {minutes:.1f} minutes")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from crosstraj.config import Config
-from crosstraj.objectives import CTRLConfig
 from crosstraj.policy import ppo
 from crosstraj.training import Training
 
@@ -49,11 +48,11 @@ class Limit:
 
 
 def flops_per_frame(config: Config) -> dict[str, float]:
-    """Counted by PyTorch's own counter on a real, shorter rollout: acting, objective, policy.
+    """Counted by PyTorch's own counter on a real, shorter rollout: acting and learning.
 
     With torch's kernels, which the counter knows: the work is the same with ours.
     """
-    steps = 32
+    steps = 64  # enough for runs as long as every method wants them
     machine = replace(config.machine, kernels="torch", compile=False, low_memory=False)
     small = replace(config, rollout_steps=steps, machine=machine)
     training = Training(small)
@@ -63,13 +62,9 @@ def flops_per_frame(config: Config) -> dict[str, float]:
         rollout = collector.collect(learner.agent)
     counted["acting"] = counter.get_total_flops()
     experience = ppo.experience(rollout, rollout.reward, small.policy)
-    moved = isinstance(small.objective, CTRLConfig) and small.order == "objective"
     with FlopCounterMode(display=False) as counter:
-        learner.update_objective(rollout)
-    counted["objective"] = counter.get_total_flops()
-    with FlopCounterMode(display=False) as counter:
-        learner.update_policy(rollout, experience, moved=moved)
-    counted["policy"] = counter.get_total_flops()
+        learner.update(rollout, experience)
+    counted["learning"] = counter.get_total_flops()
     training.envs.close()
     return {name: value / small.rollout_frames for name, value in counted.items()}
 

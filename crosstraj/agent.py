@@ -1,17 +1,43 @@
 """The agent: an encoder with linear policy and value heads; how to act, nothing about learning."""
 
+import math
+from typing import Protocol
+
 import torch
 from torch import Tensor, nn
 
-from crosstraj.networks import FEATURES, EncoderKind, FeatureNorm, Impala, Standardise, linear
+from crosstraj.networks import (
+    FEATURES,
+    EncoderKind,
+    FeatureNorm,
+    Impala,
+    SplitAt,
+    Standardise,
+    linear,
+    normalisation,
+)
 from crosstraj.rollout import Decision
 
 SMALLEST_SPREAD = 0.05  # of a feature, against the mean of all: what hardly varies is not blown up
 RIDGE = 1e-3
 
 
+class Reading(Protocol):
+    """An encoder, or `Encode` around one."""
+
+    def __call__(self, frames: Tensor) -> Tensor: ...
+
+    def map(self, frames: Tensor) -> Tensor: ...
+
+
 class Agent(nn.Module):
-    """pi(a | o) and V(o), both linear in [phi(o), context]; the context is empty but for skills."""
+    """pi(a | o) and V(o), both linear in [phi(o), context]; the context is empty but for skills.
+
+    With `split_at=conv` the agent reads the encoder's map and has a last layer, `top`, of its own.
+    """
+
+    value_network: tuple[str, ...] = ()
+    """Prefixes of the parameters of a value network of its own, if the values come from one."""
 
     def __init__(
         self,
@@ -22,24 +48,44 @@ class Agent(nn.Module):
         feature_norm: FeatureNorm,
         context: int,
         rng: torch.Generator,
+        split_at: SplitAt = "fc",
     ) -> None:
         super().__init__()
+        self.split_at = split_at
         self.encoder = Impala(image, encoder, feature_norm, rng)
+        self.top, self.reads = nn.Sequential(), FEATURES
+        if split_at == "conv":
+            self.reads = self.encoder.map_size
+            last = linear(self.reads, FEATURES, math.sqrt(2), rng)
+            self.top = nn.Sequential(last, nn.ReLU(), normalisation(feature_norm))
         self.policy = linear(FEATURES + context, actions, 0.01, rng)
         self.value = linear(FEATURES + context, 1, 1.0, rng)
 
+    def read(self, encode: Reading, frames: Tensor) -> Tensor:
+        """What the agent reads of an encoder: its features, or its map where the cut is there."""
+        return encode(frames) if self.split_at == "fc" else encode.map(frames).flatten(1)
+
     def heads(self, features: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
-        """Features and context -> log-probabilities [B, actions] and values [B]."""
-        seen = torch.cat([features, context], dim=-1)
+        """What was read, and the context -> log-probabilities [B, actions] and values [B]."""
+        seen = torch.cat([self.top(features), context], dim=-1)
         return self.policy(seen).log_softmax(-1), self.value(seen).squeeze(-1)
+
+    @property
+    def readers(self) -> tuple[nn.Linear, ...]:
+        """The heads on top of the encoder's features."""
+        return self.policy, self.value
+
+    def decide(self, frames: Tensor, features: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
+        """Log-probabilities and values when acting; DAAC takes the values from the frames."""
+        return self.heads(features, context)
 
     @torch.inference_mode()
     def act(
         self, frames: Tensor, context: Tensor, rng: torch.Generator, *, greedy: bool = False
     ) -> Decision:
         """One decision per frame, sampled from the policy unless `greedy`."""
-        features = self.encoder(frames)
-        log_probs, value = self.heads(features, context)
+        features = self.read(self.encoder, frames)
+        log_probs, value = self.decide(frames, features, context)
         if greedy:
             action = log_probs.argmax(-1)
         else:
@@ -52,27 +98,29 @@ class Agent(nn.Module):
     @torch.inference_mode()
     def judge(self, frames: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
         """Values and features of frames in which no action is taken; draws nothing."""
-        features = self.encoder(frames)
-        return self.heads(features, context)[1], features
+        features = self.read(self.encoder, frames)
+        return self.decide(frames, features, context)[1], features
 
     @torch.no_grad()
     def standardise(self, features: Tensor) -> Tensor:
         """Measure the features' mean and spread anew, and change the heads so that nothing else
         changes: policy and values stay what they are, to rounding. Other norms: no effect.
 
-        features: of one rollout, as the heads see them now; returned as they see them afterwards.
+        features: of one rollout, as they are read now; returned as they are read afterwards.
         """
-        norm = self.encoder.norm
+        norm = self.encoder.norm if self.split_at == "fc" else self.top[-1]
         if not isinstance(norm, Standardise):
             return features
+        read, features = features, self.top(features)
         mean, deviation = features.mean(0), features.std(0)
         deviation = deviation.clamp(min=SMALLEST_SPREAD * float(deviation.mean()))
-        for head in (self.policy, self.value):
+        for head in self.readers:
             weight = head.weight[:, :FEATURES]
             head.bias += weight @ mean
             weight *= deviation
         norm.absorb(mean, deviation)
-        return (features - mean) / deviation
+        # The map, where that is what is read, is as it was: the norm comes after it.
+        return (features - mean) / deviation if self.split_at == "fc" else read
 
     @torch.no_grad()
     def refit(self, before: Tensor, after: Tensor, context: Tensor) -> None:
@@ -81,11 +129,13 @@ class Agent(nn.Module):
         Least squares on logits and values, held to the present weights by a small ridge.
         """
         ones = torch.ones_like(after[:, :1])
+        before, after = self.top(before), self.top(after)
         old, new = (torch.cat([f, context, ones], dim=1).double() for f in (before, after))
         gram = new.T @ new / len(new)
         gram += RIDGE * gram.diagonal().mean() * torch.eye(len(gram), dtype=gram.dtype)
-        for head in (self.policy, self.value):
-            weight = torch.cat([head.weight, head.bias[:, None]], dim=1).double()
+        for head in self.readers:
+            read = head.weight[:, : new.shape[1] - 1]  # an advantage head goes on with the action
+            weight = torch.cat([read, head.bias[:, None]], dim=1).double()
             change = torch.linalg.solve(gram, new.T @ ((old - new) @ weight.T) / len(new)).T
-            head.weight += change[:, :-1].to(head.weight.dtype)
+            read += change[:, :-1].to(read.dtype)
             head.bias += change[:, -1].to(head.bias.dtype)

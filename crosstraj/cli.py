@@ -16,6 +16,7 @@ COMMANDS = {
     "train": "train a method; run the same command again to go on where it stopped",
     "evaluate": "play a trained agent on seen and unseen levels",
     "experiment": "run all that a TOML file stands for, and make its table and figure",
+    "experts": "train one expert per level, for methods that play with them (pse)",
     "curves": "draw the learning and health curves of a run",
     "methods": "what there is to train, and where it comes from",
     "doctor": "check this machine: versions, cores, memory, the game engine",
@@ -33,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(__version__)
             case "methods":
                 print(table_of_methods())
-            case "train" | "evaluate" | "curves":
+            case "train" | "evaluate" | "experts" | "curves":
                 command = importlib.import_module("crosstraj.commands")
                 getattr(command, name)(rest)
             case "experiment":

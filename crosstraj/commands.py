@@ -12,7 +12,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from crosstraj.config import Config, check_env_name, preset
+from crosstraj.config import Config, check_env_name, preset, with_policy
 from crosstraj.errors import BadInput, Refusal
 from crosstraj.evaluate import EASY_RANGE, Examiner, normalised, summarise
 from crosstraj.native import keep_memory
@@ -32,12 +32,14 @@ def train(arguments: list[str]) -> None:
         _value_of("--method", arguments, "ctrl"),
         _value_of("--preset", arguments, "default"),
     )
+    values = preset(method, name)
+    values = with_policy(values, _value_of("--policy.kind", arguments, values.policy.kind))
     given = _parse(
         TrainArguments,
         "train",
         f"Train `{method}` with preset `{name}`; any value can be changed.",
         arguments,
-        default=TrainArguments(preset(method, name)),
+        default=TrainArguments(values),
     )
     config = given.config
     check_env_name(config.env)
@@ -55,7 +57,8 @@ def train(arguments: list[str]) -> None:
     ):
         directory = run.directory
         if run.finished:
-            display.say(f"{directory} is done; a larger --frames would extend it")
+            more = "" if config.phases else "; a larger --frames would extend it"
+            display.say(f"{directory} is done{more}")
             summary = run.summary() or {}
         else:
             summary = train_run(config, run, display, stop)
@@ -102,6 +105,46 @@ def evaluate(arguments: list[str]) -> None:
     learner.load_weights(weights)
     episodes = examiner.examine(learner.agent, learner.objective, frames, lambda: None)
     _print_results(config, {"frames": frames, **summarise(episodes)})
+
+
+@dataclass(frozen=True)
+class ExpertsArguments:
+    config: Annotated[tyro.conf.AvoidSubcommands[Config], tyro.conf.arg(name="")]
+    levels: int = 40
+    """How many levels get an expert, from procgen.first_level on (paper)."""
+    allow_inexact: bool = False
+    """Resume although torch, threads or processor differ from those that wrote a checkpoint."""
+
+
+def experts(arguments: list[str]) -> None:
+    """Train one PPO expert per level. Running the same command again continues, or shows them."""
+    name = _value_of("--preset", arguments, "default")
+    default = preset("ppo", name)
+    default = replace(
+        default,
+        frames=500_000,  # paper, for each expert
+        procgen=replace(default.procgen, train_levels=1),
+        saving=replace(default.saving, runs=Path("experts")),
+    )
+    given = _parse(
+        ExpertsArguments,
+        "experts",
+        "Train one PPO expert per level; --frames is the budget of each. Running the same command "
+        "again continues, or shows them.",
+        arguments,
+        default=ExpertsArguments(default),
+    )
+    config = given.config
+    check_env_name(config.env)
+    keep_memory()
+    from crosstraj.experts import INDEX
+    from crosstraj.pretrain import table_of, train_experts
+    from crosstraj.signals import Stop
+
+    with Stop() as stop:
+        found = train_experts(config, given.levels, stop, allow_inexact=given.allow_inexact)
+    Console().print(table_of(config, found))
+    print(f"files:\n  {config.saving.runs / config.env / INDEX}")
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,26 @@ from crosstraj.cores import usable_cores
 from crosstraj.envs import GAMES, ProcgenConfig, make_envs
 from crosstraj.errors import BadInput, unknown
 from crosstraj.methods import METHODS, PRESETS
-from crosstraj.networks import EncoderKind, FeatureNorm
-from crosstraj.objectives import CTRLConfig, NoObjective, ObjectiveConfig
+from crosstraj.networks import EncoderKind, FeatureNorm, SplitAt
+from crosstraj.objectives import (
+    CTRLConfig,
+    CURLConfig,
+    DBCConfig,
+    DIAYNConfig,
+    DRIMLConfig,
+    NoObjective,
+    ObjectiveConfig,
+    ProtoConfig,
+    PSEConfig,
+    SPRConfig,
+)
+from crosstraj.phases import EncoderGrad, Phase, check_phases
+from crosstraj.policy.daac import TUNED, DAACConfig, Tuned
 from crosstraj.policy.ppo import PPOConfig
 
-EncoderGrad = Literal["none", "rl", "ssl", "both"]
+POLICIES: dict[str, type[PPOConfig] | type[DAACConfig]] = {"ppo": PPOConfig, "daac": DAACConfig}
 Order = Literal["objective", "policy", "joint"]
+GYMNASIUM_MARKS = "-/:"  # one of them is in every Gymnasium id, and in no game's name
 
 
 @dataclass(frozen=True)
@@ -121,7 +135,7 @@ class Config:
     seed: int = 0
     """One seed, one result."""
     frames: int = 8_000_000
-    """Budget in environment steps; a larger one extends a finished run."""
+    """Budget in environment steps; a larger one extends a finished run that has no phases."""
     envs: int = 32
     """Environments played in parallel (paper)."""
     rollout_steps: int = 256
@@ -134,11 +148,15 @@ class Config:
     """Layer norm on the encoder's features."""
     encoder_grad: EncoderGrad = "rl"
     """Who trains the encoder: nobody, the policy, the objective, or both."""
+    split_at: SplitAt = "fc"
+    """Where the policy's gradient stops: below the features, or below its own last layer (ATC)."""
     order: Order = "objective"
     """Which update comes first, or both in one step."""
     on_nonfinite: Literal["halt", "rollback"] = "halt"
     """When a loss, gradient or reward is not finite: stop, or go back to the last checkpoint."""
-    policy: PPOConfig = field(default_factory=PPOConfig)
+    phases: tuple[Phase, ...] = ()
+    """Parts of the budget that learn in different ways; none: one way for the whole of it."""
+    policy: PPOConfig | DAACConfig = field(default_factory=PPOConfig)
     objective: ObjectiveConfig = field(default_factory=NoObjective)
     representation: RepresentationConfig = field(default_factory=RepresentationConfig)
     procgen: ProcgenConfig = field(default_factory=ProcgenConfig)
@@ -171,24 +189,56 @@ class Config:
                 f"{self.representation.minibatches} and policy.minibatches="
                 f"{self.policy.minibatches}; make them equal"
             )
-        if isinstance(self.objective, CTRLConfig):
-            self._check_views(self.objective)
-
-    def _check_views(self, ctrl: CTRLConfig) -> None:
-        needed = ctrl.keypoints * (2 if ctrl.swap_codes else 1)
-        room = self.rollout_steps
-        if ctrl.sampling == "consecutive":
-            room = -(-room // self.representation.minibatches)
-        if needed > room:
+        for grad in {phase.encoder_grad or self.encoder_grad for phase in self.schedule}:
+            if self.split_at == "conv" and grad not in ("ssl", "none"):
+                raise BadInput(
+                    "split_at=conv says where the policy's gradient stops, but encoder_grad="
+                    f"{grad} lets it through; use encoder_grad=ssl, or split_at=fc"
+                )
+        needed, what = self.objective.needs()
+        if needed > self.rollout_steps:
             raise BadInput(
-                f"objective.keypoints={ctrl.keypoints} needs {needed} steps of one trajectory, of "
-                f"which a minibatch has at most {room}; lower it, or raise "
-                f"rollout_steps={self.rollout_steps}"
+                f"{what} needs {needed} steps of one trajectory, but rollout_steps="
+                f"{self.rollout_steps}; raise it"
+            )
+        if isinstance(self.policy, DAACConfig) and self.policy.per_game:
+            tuned = TUNED.get(self.env, Tuned())  # the stored configuration has the true values
+            object.__setattr__(self, "policy", replace(self.policy, **tuned._asdict()))
+        self._check_phases()
+        if isinstance(self.objective, PSEConfig):
+            self._check_levels(self.objective)
+
+    def _check_phases(self) -> None:
+        check_phases(self.schedule, self.frames, self.rollout_frames)
+        if not any(phase.intrinsic for phase in self.phases):
+            return
+        if not isinstance(self.objective, DIAYNConfig | ProtoConfig):
+            raise BadInput("phases: intrinsic must be 0 but for diayn and proto, which have one")
+        if self.split_at == "conv":
+            raise BadInput("phases: intrinsic reads features, which split_at=conv does not make")
+
+    def _check_levels(self, pse: PSEConfig) -> None:
+        if any(mark in self.env for mark in GYMNASIUM_MARKS):
+            raise BadInput(f"method={self.method} plays chosen levels: {self.env} has none")
+        if pse.levels > self.procgen.train_levels:
+            raise BadInput(
+                f"objective.levels={pse.levels} are more than procgen.train_levels="
+                f"{self.procgen.train_levels}: only training levels may be played; lower it"
+            )
+        if self.procgen.use_generated_assets:
+            raise BadInput(
+                f"method={self.method} puts levels back to their first frame, which the engine "
+                "cannot do with procgen.use_generated_assets=True; leave it off"
             )
 
     @property
     def rollout_frames(self) -> int:
         return self.envs * self.rollout_steps
+
+    @property
+    def schedule(self) -> tuple[Phase, ...]:
+        """The phases of the run: at least one."""
+        return self.phases or (Phase(),)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values, nested as the fields are."""
@@ -201,12 +251,17 @@ class Config:
         """The inverse of `to_dict`; values that this version does not know are refused."""
         template = preset(values.get("method", ""), "default")
         try:
-            parts: dict[str, Any] = {}
+            phases, policy = values.get("phases", ()), values["policy"]
+            parts: dict[str, Any] = {
+                "phases": tuple(Phase(**p | {"reset": tuple(p["reset"])}) for p in phases),
+                "policy": POLICIES[policy.get("kind", "ppo")](**policy),
+            }
             for name, value in values.items():
                 part = getattr(template, name)
-                parts[name] = type(part)(**value) if isinstance(value, dict) else value
-            saving = replace(parts["saving"], runs=Path(parts["saving"].runs))
-            return cls(**parts | {"saving": saving})
+                if name not in parts:
+                    parts[name] = type(part)(**value) if isinstance(value, dict) else value
+            parts["saving"] = replace(parts["saving"], runs=Path(parts["saving"].runs))
+            return cls(**parts)
         except (AttributeError, KeyError, TypeError) as error:
             raise BadInput(f"this configuration does not fit this version: {error}") from error
 
@@ -221,6 +276,8 @@ NOT_IDENTITY = ("frames", "machine", "saving")
 
 def _paper(config: Config) -> Config:
     """CTRL paper, table of parameters; ambiguities as in docs/methods.md#ctrl."""
+    if config.phases:
+        return replace(config, frames=16_000_000)  # 8M for each half
     if not isinstance(config.objective, CTRLConfig):
         return config
     objective = replace(
@@ -272,8 +329,19 @@ def _release(config: Config) -> Config:
 
 
 def _procgen(config: Config) -> Config:
-    """train-procgen: 64 environments, 3 epochs over each rollout."""
+    """train-procgen: 64 environments, 3 epochs over each rollout; IDAAC: 64, and its own epochs."""
+    if isinstance(config.policy, DAACConfig):
+        return replace(config, envs=64)
+    if isinstance(config.objective, PSEConfig):  # as much extra play per frame as before
+        config = replace(config, objective=replace(config.objective, pairs=8))
     return replace(config, envs=64, policy=replace(config.policy, epochs=3))
+
+
+def with_policy(config: Config, kind: str) -> Config:
+    """The same method under another policy, which comes with its own defaults."""
+    if kind not in POLICIES:
+        raise unknown("policy", kind, POLICIES)
+    return config if config.policy.kind == kind else replace(config, policy=POLICIES[kind]())
 
 
 def preset(method: str, name: str) -> Config:
@@ -290,6 +358,50 @@ def preset(method: str, name: str) -> Config:
                 policy=PPOConfig(
                     epochs=4, learning_rate=2e-3
                 ),  # ours: cached features, nearly free
+            )
+        case "dbc":  # the source steps the encoder with Adams of its own
+            config = Config(method="dbc", objective=DBCConfig(), encoder_grad="both")
+        # The sources of these three step the encoder once, with the gradient of the summed loss.
+        case "curl":
+            config = Config(
+                method="curl", objective=CURLConfig(), encoder_grad="both", order="joint"
+            )
+        case "spr":
+            config = Config(method="spr", objective=SPRConfig(), encoder_grad="both", order="joint")
+        case "driml":
+            config = Config(
+                method="driml", objective=DRIMLConfig(), encoder_grad="both", order="joint"
+            )
+        case "daac":
+            config = Config(method="daac", policy=DAACConfig())
+        case "proto":
+            config = Config(
+                method="proto",
+                objective=ProtoConfig(),
+                encoder_grad="both",
+                order="joint",  # "jointly training the representation and RL losses" (CTRL paper)
+                phases=(
+                    Phase(0.5),
+                    Phase(0.5, encoder_grad="none", objective_weight=0.0),  # frozen: heads alone
+                ),
+            )
+        case "diayn":
+            config = Config(
+                method="diayn",
+                objective=DIAYNConfig(),
+                encoder_grad="both",
+                phases=(
+                    Phase(0.5, extrinsic=0.0, intrinsic=1.0),
+                    # Other rewards, other scale: what was learnt of the old one is of no use.
+                    Phase(0.5, objective_weight=0.0, reset=("normaliser", "value")),
+                ),
+            )
+        case "pse":
+            config = Config(
+                method="pse",
+                objective=PSEConfig(),
+                encoder_grad="both",
+                order="joint",  # Adam would undo the loss coefficient in steps of its own
             )
         case _:
             raise unknown("method", method, METHODS)
@@ -313,6 +425,6 @@ def check_env_name(name: str) -> None:
     """Refuses what cannot be trained on before anything is written; Gymnasium's is made once."""
     if name in GAMES:
         return
-    if not any(mark in name for mark in "-/:"):
+    if not any(mark in name for mark in GYMNASIUM_MARKS):
         raise unknown("game", name, GAMES)
     make_envs(name, 1, levels="train", procgen=ProcgenConfig(), seed=0).close()

@@ -1,33 +1,45 @@
-"""Is the representation alive? Trouble said in words, from the figures of one update."""
+"""What a person should hear of, from the figures of one update: a phase, a sick representation."""
 
 import math
 
 from crosstraj.config import Config
-from crosstraj.objectives import CTRLConfig
+from crosstraj.objectives import CTRLConfig, DBCConfig, ProtoConfig, PSEConfig
+from crosstraj.phases import in_words
 
 
 class Watch:
-    """Says what is wrong once, when it begins; not again with every update."""
+    """Says what there is to say once, when it begins; not again with every update."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
         self.known: set[str] = set()
 
     def news(self, metrics: dict[str, float]) -> list[str]:
-        """Sentences for what is wrong now and was not wrong before."""
-        wrong = complaints(metrics, self.config)
-        fresh = [sentence for kind, sentence in wrong.items() if kind not in self.known]
-        self.known = set(wrong)
+        """Sentences for what holds now and did not hold before."""
+        now = complaints(metrics, self.config)
+        if "phase" in metrics:
+            sentence = in_words(self.config.schedule, int(metrics["phase"]) - 1)
+            now[sentence] = sentence
+        fresh = [sentence for kind, sentence in now.items() if kind not in self.known]
+        self.known = set(now)
         return fresh
 
 
 def complaints(metrics: dict[str, float], config: Config) -> dict[str, str]:
     """A sentence for each thing that is wrong, by its name; none when all is well."""
-    if not isinstance(config.objective, CTRLConfig):
-        return {}
-    clusters = config.objective.clusters
-    looks = {"collapse": collapse, "too few views": too_few_views}
-    found = {name: look(metrics, clusters) for name, look in looks.items()}
+    found: dict[str, str | None] = {}
+    match config.objective:
+        case CTRLConfig(clusters=clusters):
+            found["collapse"] = collapse(metrics, clusters)
+            found["too few views"] = too_few_views(metrics, clusters, 2, "clusters")
+        case ProtoConfig(prototypes=clusters):
+            found["too few views"] = too_few_views(metrics, clusters, 1, "prototypes")
+        case DBCConfig():
+            found["collapse"] = collapse_of_latents(metrics)
+        case PSEConfig():
+            found["policies alike"] = policies_alike(metrics)
+        case _:
+            pass
     return {name: sentence for name, sentence in found.items() if sentence is not None}
 
 
@@ -47,12 +59,39 @@ def collapse(metrics: dict[str, float], clusters: int) -> str | None:
     )
 
 
-def too_few_views(metrics: dict[str, float], clusters: int) -> str | None:
-    """Sinkhorn fills every cluster alike, which means little with under two views for each."""
-    views = metrics.get("views", math.inf)
-    if views >= 2 * clusters:
+def collapse_of_latents(metrics: dict[str, float]) -> str | None:
+    """Has DBC pulled all latents together? Where rewards never differ its metric is 0 everywhere.
+
+    (Kemertas and Aumentado-Armstrong, 2021, name this fault.)
+    """
+    spread = metrics.get("latent_std", math.inf)
+    if spread >= 0.01:
         return None
     return (
-        f"{views:.0f} views per minibatch for {clusters} clusters: fewer than two each; lower "
-        "objective.clusters, or raise envs or rollout_steps, or lower representation.minibatches"
+        f"the representation has collapsed: latents have a standard deviation of {spread:.4f} over "
+        f"a minibatch (alive: 0.01 and more) and a mean distance of "
+        f"{metrics['latent_distance']:.4f}; rewards may differ too rarely; see docs/methods.md"
+    )
+
+
+def too_few_views(metrics: dict[str, float], clusters: int, each: int, name: str) -> str | None:
+    """Sinkhorn fills every cluster alike, which means little with fewer views than `each` has."""
+    views = metrics.get("views", math.inf)
+    if views >= each * clusters:
+        return None
+    return (
+        f"{views:.0f} views per minibatch for {clusters} {name}: fewer than {each} each; lower "
+        f"objective.{name}, or raise envs or rollout_steps, or lower representation.minibatches"
+    )
+
+
+def policies_alike(metrics: dict[str, float]) -> str | None:
+    """Uniform policies, or experts that have learnt nothing, leave the metric at zero."""
+    distance = metrics.get("policy_distance", 1.0)
+    if distance >= 0.01:
+        return None
+    return (
+        f"the policies that play the levels act alike: their mean distance is {distance:.4f} of 1, "
+        "so that every step matches every other and PSE learns nothing; train the experts longer "
+        "(`crosstraj experts` says whether they beat random play), or use distance=actions"
     )

@@ -1,7 +1,8 @@
 """The learner: agent, objective and their optimisers, and where gradients go.
 
 `encoder_grad` says who trains the encoder: nobody, the policy (rl), the objective (ssl), or both,
-with two Adam states. It is decided here, once: what an optimiser does not own it cannot move.
+with two Adam states. It is decided here, once per phase: what an optimiser does not own it cannot
+move. A value network of its own (DAAC) has an optimiser of its own, and nobody else moves it.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,10 +16,13 @@ from torch import Tensor
 from crosstraj import ops
 from crosstraj.agent import Agent
 from crosstraj.config import Config
-from crosstraj.networks import Encode
+from crosstraj.networks import Encode, Impala, linear
 from crosstraj.objectives import make_objective
 from crosstraj.optimise import Averages, Optimiser
-from crosstraj.policy import ppo
+from crosstraj.phases import Phase
+from crosstraj.policy import daac, ppo
+from crosstraj.policy.daac import DAACAgent, DAACConfig
+from crosstraj.policy.ppo import PPOConfig
 from crosstraj.randomness import Streams
 from crosstraj.rollout import Rollout
 
@@ -31,31 +35,55 @@ class Learner:
         image, actions = image_and_actions(envs)
         self.device = torch.device(config.machine.device)
         self.objective = make_objective(config.objective, actions, streams.weights).to(self.device)
-        self.agent = Agent(
+        kind = DAACAgent if isinstance(config.policy, DAACConfig) else Agent
+        self.agent = kind(
             image,
             actions,
             encoder=config.encoder,
             feature_norm=config.feature_norm,
             context=self.objective.context,
             rng=streams.weights,
+            split_at=config.split_at,
         ).to(self.device)
-        self.agent.encoder.autocast = config.machine.bfloat16
-        if config.machine.kernels == "native":
-            self.agent.encoder.use_native()
+        encoders = [part for part in self.agent.modules() if isinstance(part, Impala)]
+        for encoder in encoders:
+            encoder.autocast = config.machine.bfloat16
+            if config.machine.kernels == "native":
+                encoder.use_native()
         self.objective.attach(self.agent.encoder)
         if config.machine.compile:
-            self.agent.encoder.compile_for(
-                config.machine.piece, config.envs, config.evaluation.envs
-            )
-        self.by_policy = config.encoder_grad in ("rl", "both")
-        self.by_objective = config.encoder_grad in ("ssl", "both")
+            for encoder in encoders:
+                encoder.compile_for(config.machine.piece, config.envs, config.evaluation.envs)
+        self.rollouts = 0  # learnt from so far: DAAC's values need not learn from each
+        self._route(config.schedule[0])
+
+    def begin(self, phase: Phase) -> None:
+        """Route gradients as this phase asks; what is trained on keeps its Adam moments."""
+        kept = self.state_dict()
+        self._route(phase)
+        self.load_state_dict(kept)
+
+    def _route(self, phase: Phase) -> None:
+        grad = phase.encoder_grad or self.config.encoder_grad
+        self.objective_weight = phase.objective_weight
+        self.by_policy = grad in ("rl", "both")
+        self.by_objective = grad in ("ssl", "both") and phase.objective_weight > 0
         self._make_optimisers()
+
+    def reset_value(self) -> None:
+        """A new value head without moments, for rewards of another kind."""
+        head = self.agent.value
+        fresh = linear(head.in_features, 1, 1.0, self.streams.weights)
+        head.load_state_dict(fresh.state_dict())
+        for optimiser in (self.policy_optimiser, self.value_optimiser):
+            optimiser.forget(head.parameters())
 
     def _make_optimisers(self) -> None:
         config = self.config
         named = dict(self.agent.named_parameters())
         encoder = {name: p for name, p in named.items() if name.startswith("encoder.")}
-        heads = {name: p for name, p in named.items() if name not in encoder}
+        value = {n: p for n, p in named.items() if n.startswith(self.agent.value_network)}
+        heads = {n: p for n, p in named.items() if n not in encoder and n not in value}
         own = {
             f"objective.{name}": p
             for name, p in self.objective.named_parameters()
@@ -66,6 +94,12 @@ class Learner:
         p, r = config.policy, config.representation
         self.policy_optimiser = Optimiser(
             heads | (encoder if self.by_policy else {}),
+            learning_rate=p.learning_rate,
+            epsilon=p.adam_epsilon,
+            max_norm=p.max_grad_norm,
+        )
+        self.value_optimiser = Optimiser(
+            value,
             learning_rate=p.learning_rate,
             epsilon=p.adam_epsilon,
             max_norm=p.max_grad_norm,
@@ -82,14 +116,17 @@ class Learner:
         match self.config.order:
             case "objective":  # the paper's
                 metrics = self.update_objective(rollout)
-                return metrics | self.update_policy(rollout, steps, moved=bool(metrics))
+                metrics |= self.update_policy(rollout, steps, moved=bool(metrics))
             case "policy":
                 metrics = self.update_policy(rollout, steps, moved=False)
-                return metrics | self.update_objective(rollout)
+                metrics |= self.update_objective(rollout)
             case "joint":
-                return self.update_jointly(rollout, steps)
+                metrics = self.update_jointly(rollout, steps)
             case other:
                 assert_never(other)
+        metrics |= self.update_value(rollout, steps)
+        self.rollouts += 1
+        return metrics
 
     def update_objective(self, rollout: Rollout) -> Metrics:
         averages = Averages()
@@ -106,7 +143,7 @@ class Learner:
         features_of, piece = self.feature_reader(rollout, averages, moved=moved)
         for step, index in enumerate(self.policy_batches(len(steps.action))):
             self.policy_optimiser.zero()
-            terms = ppo.backward(self.agent, features_of, steps, index, piece, self.config.policy)
+            terms = self.policy_backward(features_of, steps, index, piece)
             if moved and step == 0:
                 averages.add(objective_kl=terms.kl)  # no policy step yet: the objective's doing
             averages.add(policy_grad_norm=self.policy_optimiser.step(), **terms._asdict())
@@ -120,18 +157,49 @@ class Learner:
         for index in self.policy_batches(len(steps.action)):
             self.policy_optimiser.zero()
             self.objective_optimiser.zero()
-            terms = ppo.backward(self.agent, features_of, steps, index, piece, self.config.policy)
+            terms = self.policy_backward(features_of, steps, index, piece)
             # None where there is no objective, or where fragments were too short for a batch.
             if (batch := next(batches, None)) is not None:
                 self.objective_backward(batch, averages)
                 averages.add(objective_grad_norm=self.objective_optimiser.step())
-                self.objective.after_step(self.agent.encoder)
             averages.add(policy_grad_norm=self.policy_optimiser.step(), **terms._asdict())
+            if batch is not None:
+                self.objective.after_step(self.agent.encoder)  # which has moved just now
         return averages.numbers()
 
+    def update_value(self, rollout: Rollout, steps: ppo.Experience) -> Metrics:
+        """A value network of its own: its own epochs over the same rollout, the same targets."""
+        policy, averages = self.config.policy, Averages()
+        if not isinstance(policy, DAACConfig) or self.rollouts % policy.value_every:
+            return {}
+        assert isinstance(self.agent, DAACAgent)
+        frames, piece = rollout.frames(), self.config.machine.piece
+        for index in self.policy_batches(len(steps.action), policy.value_epochs):
+            self.value_optimiser.zero()
+            error = daac.value_backward(self.agent, frames, steps, index, piece, policy)
+            averages.add(value_error=error, value_grad_norm=self.value_optimiser.step())
+        return averages.numbers()
+
+    def policy_backward(
+        self,
+        features_of: Callable[[Tensor], Tensor],
+        steps: ppo.Experience,
+        index: Tensor,
+        piece: int,
+    ) -> ppo.Terms | daac.Terms:
+        match self.config.policy:
+            case PPOConfig() as policy:
+                return ppo.backward(self.agent, features_of, steps, index, piece, policy)
+            case DAACConfig() as policy:
+                assert isinstance(self.agent, DAACAgent)
+                return daac.backward(self.agent, features_of, steps, index, piece, policy)
+
     def objective_batches(self, rollout: Rollout, epochs: int) -> Iterator[Any]:
+        """All batches of one update, over however many passes."""
+        if self.objective_weight:
+            self.objective.gather(self.streams.objective)
         count = self.config.representation.minibatches
-        for _ in range(epochs):
+        for _ in range(epochs if self.objective_weight else 0):
             yield from self.objective.minibatches(rollout, count, self.streams.objective)
 
     def objective_backward(self, batch: Any, averages: Averages) -> None:
@@ -143,12 +211,12 @@ class Learner:
             low_memory=machine.low_memory,
         )
         loss, evidence = self.objective.loss(encode, batch, self.streams.objective)
-        loss.backward()
+        (self.objective_weight * loss).backward()
         averages.add(objective_loss=loss, **evidence)
 
-    def policy_batches(self, size: int) -> Iterator[Tensor]:
+    def policy_batches(self, size: int, epochs: int | None = None) -> Iterator[Tensor]:
         policy = self.config.policy
-        for _ in range(policy.epochs):
+        for _ in range(epochs or policy.epochs):
             for index in ppo.minibatches(size, policy.minibatches, self.streams.policy):
                 yield index.to(self.device)
 
@@ -156,29 +224,32 @@ class Learner:
         self, rollout: Rollout, averages: Averages, *, moved: bool
     ) -> tuple[Callable[[Tensor], Tensor], int]:
         """How the policy update reads features of steps, and how many steps at a time."""
-        acted = rollout.features[:-1].flatten(0, 1)
-        if self.by_policy:
-            acted = self.agent.standardise(acted)
-            averages.add(**feature_health(acted))
-            frames, encoder = rollout.frames(), self.agent.encoder
-            return lambda index: encoder(frames.index_select(0, index)), self.config.machine.piece
-        if moved and self.by_objective:
-            encode = Encode(self.agent.encoder, live=False, piece=self.config.machine.piece)
-            before, acted = acted, encode(rollout.frames())
+        agent, piece = self.agent, self.config.machine.piece
+        acted, frames = rollout.features[:-1].flatten(0, 1), rollout.frames()
+        if moved and self.by_objective and not self.by_policy:
+            encode = Encode(agent.encoder, live=False, piece=piece)
+            before, acted = acted, agent.read(encode, frames)
             if self.config.representation.refit_heads:
-                self.agent.refit(before, acted, rollout.context[:-1].flatten(0, 1))
-        acted = self.agent.standardise(acted)
-        averages.add(**feature_health(acted))
+                agent.refit(before, acted, rollout.context[:-1].flatten(0, 1))
+        acted = agent.standardise(acted)
+        with torch.no_grad():
+            averages.add(**feature_health(agent.top(acted)))
+        if self.by_policy:
+            return lambda index: agent.read(agent.encoder, frames.index_select(0, index)), piece
         return lambda index: acted.index_select(0, index), len(acted)
 
     def state_dict(self) -> dict[str, Any]:
         return {
             "policy_optimiser": self.policy_optimiser.state_dict(),
+            "value_optimiser": self.value_optimiser.state_dict(),
             "objective_optimiser": self.objective_optimiser.state_dict(),
+            "rollouts": self.rollouts,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.policy_optimiser.load_state_dict(state["policy_optimiser"])
+        self.value_optimiser.load_state_dict(state["value_optimiser"])
+        self.rollouts = state["rollouts"]
         self.objective_optimiser.load_state_dict(state["objective_optimiser"])
 
     def weights(self) -> dict[str, dict[str, Tensor]]:

@@ -13,9 +13,41 @@ METHODS = {
         "cluster trajectory views, predict across neighbouring clusters; linear PPO heads on top",
         "Mazoure et al., Cross-Trajectory Representation Learning, ICLR 2022",
     ),
+    "curl": Entry(
+        "PPO, and two shifts of one frame must agree more than shifts of different frames",
+        "Laskin et al., CURL, ICML 2020",
+    ),
+    "daac": Entry(
+        "PPO whose policy and values learn in two networks; an advantage head beside the policy",
+        "Raileanu and Fergus, Decoupling Value and Policy for Generalization, ICML 2021",
+    ),
+    "dbc": Entry(
+        "PPO, and features as far apart as rewards and transitions differ",
+        "Zhang et al., Learning Invariant Representations (DBC), ICLR 2021",
+    ),
+    "diayn": Entry(
+        "skills that can be told apart, rewarded for it; then PPO on the game's own reward",
+        "Eysenbach et al., Diversity Is All You Need, ICLR 2019; phases: CTRL paper, appendix",
+    ),
+    "driml": Entry(
+        "PPO, and features of a step must tell which frame follows it",
+        "Mazoure et al., Deep Reinforcement and InfoMax Learning, NeurIPS 2020",
+    ),
+    "spr": Entry(
+        "PPO, and an action-conditioned model must predict the features of frames to come",
+        "Schwarzer et al., Self-Predictive Representations, ICLR 2021",
+    ),
     "ppo": Entry(
         "PPO with an IMPALA encoder, as practised on Procgen",
         "Schulman et al., 2017; Cobbe et al., Leveraging Procedural Generation, ICML 2020",
+    ),
+    "proto": Entry(
+        "PPO and prototypes that successive frames share; then heads alone on a frozen encoder",
+        "Yarats et al., Proto-RL, ICML 2021; phases: CTRL paper, appendix",
+    ),
+    "pse": Entry(
+        "PPO, and embeddings in which steps are near that policies of two levels act alike from",
+        "Agarwal et al., Contrastive Behavioral Similarity Embeddings, ICLR 2021",
     ),
 }
 

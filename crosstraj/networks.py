@@ -6,7 +6,7 @@ the cache, and live or gradient-free as the trainer decides.
 
 import math
 from collections.abc import Callable
-from typing import Literal, assert_never
+from typing import Any, Literal, assert_never
 
 import torch
 import torch.nn.functional as F
@@ -19,6 +19,7 @@ EncoderKind = Literal["impala", "laptop"]
 FeatureNorm = Literal["none", "layer", "standard"]
 HeadNorm = Literal["none", "batch", "layer"]
 ViewEncoder = Literal["mlp", "rnn"]
+SplitAt = Literal["fc", "conv"]
 
 CHANNELS = (16, 32, 32)  # IMPALA's three stages, as in every Procgen code base
 FEATURES = 256
@@ -115,7 +116,8 @@ class Impala(nn.Module):
             channels = out
             height, width = (math.ceil(math.ceil(side / stride) / 2) for side in (height, width))
         self.stages = nn.Sequential(*layers)
-        self.last = linear(height * width * channels, FEATURES, math.sqrt(2), rng)
+        self.map_size = height * width * channels
+        self.last = linear(self.map_size, FEATURES, math.sqrt(2), rng)
         self.norm = normalisation(feature_norm)
         self.autocast = False
         self.native: Trunk | None = None
@@ -128,19 +130,23 @@ class Impala(nn.Module):
         if self.native is not None:
             return self.native(frames)
         pixels = frames.permute(0, 3, 1, 2).to(self.last.weight.dtype).mul_(1 / 255)
-        return F.relu_(self.stages(pixels))
+        with self._precision(frames):
+            return F.relu_(self.stages(pixels)).float()
 
     def project(self, spatial: Tensor) -> Tensor:
         """[B, 32, h, w] -> [B, 256]."""
-        return self.norm(F.relu_(self.last(spatial.flatten(1))))
+        with self._precision(spatial):
+            return self.norm(F.relu_(self.last(spatial.flatten(1)))).float()
 
     def features(self, frames: Tensor) -> Tensor:
         return self.project(self.map(frames))
 
     def forward(self, frames: Tensor) -> Tensor:
         run = self._compiled if len(frames) in self._compiled_sizes else self.features
-        with torch.autocast(frames.device.type, torch.bfloat16, enabled=self.autocast):
-            return run(frames).float()
+        return run(frames)
+
+    def _precision(self, x: Tensor) -> torch.autocast:
+        return torch.autocast(x.device.type, torch.bfloat16, enabled=self.autocast)
 
     def use_native(self) -> None:
         """Our own convolutions instead of the library's, from now on."""
@@ -159,25 +165,43 @@ class Encode:
     """
 
     def __init__(self, encoder: nn.Module, *, live: bool, piece: int, low_memory: bool = False):
-        self.encoder, self.live, self.piece, self.low_memory = encoder, live, piece, low_memory
+        self.encoder: Any = encoder  # with `map` and `project`, if these are called
+        self.live, self.piece, self.low_memory = live, piece, low_memory
 
     def __call__(self, frames: Tensor) -> Tensor:
-        with torch.set_grad_enabled(self.live and torch.is_grad_enabled()):
-            return torch.cat([self._features(part) for part in frames.split(self.piece)])
+        """Frames [B, H, W, C] uint8 -> features [B, D]."""
+        return self._pieces(self.encoder, frames)
+
+    def map(self, frames: Tensor) -> Tensor:
+        """Frames -> the map before the encoder's last layer, [B, channels, h, w]."""
+        return self._pieces(self.encoder.map, frames)
+
+    def project(self, spatial: Tensor) -> Tensor:
+        """The encoder's last layer. A map that an objective has imagined gets its gradient always;
+        only the layer's own is the trainer's to decide."""
+        weights = [] if self.live else [p for p in self.encoder.parameters() if p.requires_grad]
+        for weight in weights:
+            weight.requires_grad_(False)
+        features = self.encoder.project(spatial)
+        for weight in weights:
+            weight.requires_grad_(True)
+        assert isinstance(features, Tensor)
+        return features
 
     def on(self, target: nn.Module) -> "Encode":
         """The same function of another network, without a gradient: for targets."""
         return Encode(target, live=False, piece=self.piece)
 
-    def _features(self, frames: Tensor) -> Tensor:
-        if self.low_memory and torch.is_grad_enabled():
-            features = checkpoint(
-                self.encoder, frames, use_reentrant=False, preserve_rng_state=False
-            )
-        else:
-            features = self.encoder(frames)
-        assert isinstance(features, Tensor)
-        return features
+    def _pieces(self, run: Callable[[Tensor], Tensor], frames: Tensor) -> Tensor:
+        with torch.set_grad_enabled(self.live and torch.is_grad_enabled()):
+            return torch.cat([self._piece(run, part) for part in frames.split(self.piece)])
+
+    def _piece(self, run: Callable[[Tensor], Tensor], frames: Tensor) -> Tensor:
+        if not (self.low_memory and torch.is_grad_enabled()):
+            return run(frames)
+        result = checkpoint(run, frames, use_reentrant=False, preserve_rng_state=False)
+        assert isinstance(result, Tensor)
+        return result
 
 
 class FiLM(nn.Module):
@@ -197,6 +221,19 @@ class FiLM(nn.Module):
         table = self.net(torch.eye(self.actions, device=features.device, dtype=features.dtype))
         scale, shift = table.index_select(0, action).chunk(2, dim=-1)
         return (1 + scale) * features + shift
+
+
+class ResidualMLP(nn.Module):
+    """Linear(x) + Linear(ReLU(Linear(x))), along the last axis (the heads of DRIML)."""
+
+    def __init__(self, inputs: int, outputs: int, rng: torch.Generator) -> None:
+        super().__init__()
+        self.skip = linear(inputs, outputs, 1.0, rng)
+        self.hidden = linear(inputs, outputs, math.sqrt(2), rng)
+        self.out = linear(outputs, outputs, 1.0, rng)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.skip(x) + self.out(F.relu(self.hidden(x)))
 
 
 def projection(inputs: int, width: int, norm: HeadNorm, rng: torch.Generator) -> nn.Sequential:

@@ -1,4 +1,4 @@
-"""Pure maths shared by the methods: clustering, neighbours, a representation's health."""
+"""Pure maths shared by the methods: clustering, contrast, targets, frames, health."""
 
 import math
 from typing import Literal
@@ -73,6 +73,17 @@ def squared_distance(a: Tensor, b: Tensor) -> Tensor:
     return (a - b).square().sum(-1)
 
 
+def info_nce(scores: Tensor) -> Tensor:
+    """Each row's own column against all others, [B, B] -> mean cross-entropy; log B if blind."""
+    return F.cross_entropy(scores, torch.arange(len(scores), device=scores.device))
+
+
+def top_one(scores: Tensor) -> Tensor:
+    """The share of rows whose own column has the highest score, [B, B] -> 0-d."""
+    own = torch.arange(len(scores), device=scores.device)
+    return (scores.argmax(1) == own).float().mean()
+
+
 @torch.no_grad()
 def follow(target: nn.Module, online: nn.Module, momentum: float) -> None:
     """Exponential moving average: target <- momentum * target + (1 - momentum) * online."""
@@ -84,6 +95,29 @@ def follow(target: nn.Module, online: nn.Module, momentum: float) -> None:
             mine.copy_(theirs)  # counters
 
 
+def random_shift(frames: Tensor, pad: int, rng: torch.Generator) -> Tensor:
+    """Each frame [B, H, W, C] moved by up to `pad` pixels, its border repeated: pad, then crop."""
+    count, height, width, _ = frames.shape
+    by = torch.randint(-pad, pad + 1, (2, count, 1), generator=rng)
+    row = (torch.arange(height) + by[0]).clamp(0, height - 1).to(frames.device)
+    column = (torch.arange(width) + by[1]).clamp(0, width - 1).to(frames.device)
+    image = torch.arange(count, device=frames.device)
+    return frames[image[:, None, None], row[:, :, None], column[:, None, :]]
+
+
+def random_intensity(frames: Tensor, spread: float, rng: torch.Generator) -> Tensor:
+    """Each uint8 frame made brighter or darker by a factor 1 + spread * N(0, 1), cut at 2 sd."""
+    noise = torch.randn(len(frames), 1, 1, 1, generator=rng).clamp(-2, 2).to(frames.device)
+    return (frames * (1 + spread * noise)).round().clamp(0, 255).to(torch.uint8)
+
+
+def min_max(x: Tensor) -> Tensor:
+    """Each sample of x [B, ...] scaled to [0, 1]; a constant one becomes 0."""
+    axes = tuple(range(1, x.ndim))
+    low = x.amin(axes, keepdim=True)
+    return (x - low) / (x.amax(axes, keepdim=True) - low).clamp(min=1e-5)
+
+
 def unit(x: Tensor) -> Tensor:
     """Each row scaled to length one."""
     return F.normalize(x, dim=-1)
@@ -93,7 +127,7 @@ def mean_cosine(vectors: Tensor) -> Tensor:
     """Mean cosine over all pairs of different rows: 1 when all views point one way (collapse)."""
     count = len(vectors)
     total = unit(vectors).sum(0).square().sum()
-    return (total - count) / (count * (count - 1))
+    return (total - count) / max(1, count * (count - 1))
 
 
 def entropy(probabilities: Tensor) -> Tensor:

@@ -1,5 +1,6 @@
 """Adam with a bounded gradient and a guard: what is not finite never reaches the weights."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -40,6 +41,12 @@ class Optimiser:
         if self.adam is not None:
             self.adam.step()
         return norm
+
+    def forget(self, parameters: Iterable[nn.Parameter]) -> None:
+        """These begin anew: without moments."""
+        for parameter in parameters:
+            if self.adam is not None:
+                self.adam.state.pop(parameter, None)
 
     def _culprit(self) -> str:
         bad = [

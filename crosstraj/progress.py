@@ -11,6 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
 COLUMNS = {  # what is shown, in order, and from which figure of a row
+    "phase": "phase",
     "train": "train_return",
     "seen": "seen_return",
     "unseen": "unseen_return",
@@ -19,6 +20,7 @@ COLUMNS = {  # what is shown, in order, and from which figure of a row
     "L_clust": "cluster",
     "cosine": "view_cosine",
     "codes": "code_entropy",
+    "skills": "skill_accuracy",
     "rank": "feature_rank",
 }
 

@@ -21,13 +21,13 @@ from crosstraj.randomness import ENVIRONMENTS, derived_seed
 class Rollout(NamedTuple):
     obs: Tensor  # [S+1, N, H, W, C] uint8; the last row is where the next rollout starts
     action: Tensor  # [S, N] int64
-    reward: Tensor  # [S, N] raw
+    reward: Tensor  # [S, N] raw as collected; scaled as learnt from
     done: Tensor  # [S, N] bool
     level: Tensor  # [S, N] int64, the level being played; -1 where there are no levels
     log_prob: Tensor  # [S, N] of the action, under the policy that took it
     value: Tensor  # [S+1, N]
     final_value: Tensor  # [S, N] value of the last frame where time ran out; 0 elsewhere
-    features: Tensor  # [S+1, N, D] as seen when acting
+    features: Tensor  # [S+1, N, D] what the heads read when acting
     context: Tensor  # [S+1, N, X] skills; X = 0 for most methods
 
     def frames(self) -> Tensor:

@@ -193,7 +193,7 @@ class Run:
         return state if path else None
 
     def _check_facts(self, path: Path, found: dict[str, Any]) -> None:
-        different = _differences(found, self.facts)
+        different = differences(found, self.facts)
         if found.get("identity") != self.facts["identity"]:
             raise BadInput(f"{path} is of another configuration ({different}); remove it")
         if different and not self.allow_inexact:
@@ -230,7 +230,10 @@ class Run:
 
 
 def _settle_config(path: Path, config: dict[str, Any], identity: str) -> None:
-    """Write config.json once; refuse another configuration; take over a larger `frames`."""
+    """Write config.json once; refuse another configuration; take over a larger `frames`.
+
+    Not where there are phases: another budget would move their beginnings.
+    """
     found = _read_json(path, "config", "frames")
     if found is not None:
         if found.get("format") != FORMAT:
@@ -239,18 +242,24 @@ def _settle_config(path: Path, config: dict[str, Any], identity: str) -> None:
                 "use the version of crosstraj that wrote it, or another directory"
             )
         if found.get("identity") != identity:
-            different = _differences(found["config"], config)
+            different = differences(found["config"], config)
             raise BadInput(
                 f"{path.parent} holds another configuration ({different}); "
                 "use its values, or another directory"
             )
-        if found["config"]["frames"] >= config["frames"]:
+        budget = found["config"]["frames"]
+        if config.get("phases") and budget != config["frames"]:
+            raise BadInput(
+                f"frames={config['frames']}: {path.parent} was begun with {budget}, and its phases "
+                f"are parts of that budget; use --frames {budget}, or another --saving.runs"
+            )
+        if budget >= config["frames"]:
             return
     text = json.dumps({"format": FORMAT, "identity": identity, "config": config}, indent=1)
     checkpoint.write_whole(path, text.encode())
 
 
-def _differences(there: dict[str, Any], here: dict[str, Any]) -> str:
+def differences(there: dict[str, Any], here: dict[str, Any]) -> str:
     """The dotted keys whose values differ, with both values, in words."""
     old, new = _dotted(there), _dotted(here)
     pairs = {key: (old.get(key, "absent"), new.get(key, "absent")) for key in {**old, **new}}

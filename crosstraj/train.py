@@ -34,13 +34,14 @@ class Unsaved(Refusal):
 def learn(training: Training) -> dict[str, float]:
     """One turn: play a rollout, scale its rewards, estimate advantages, learn from it."""
     config, learner, collector = training.config, training.learner, training.collector
+    figures = training.begin_phase()  # where one begins: routes gradients, resets; else nothing
     rollout = collector.collect(learner.agent)
-    reward = training.normaliser(learner.objective.reward(rollout), rollout.done)
+    reward, of_reward = training.reward(rollout)
     steps = ppo.experience(rollout, reward, config.policy)
-    metrics = learner.update(rollout, steps)
+    metrics = learner.update(rollout._replace(reward=reward), steps)
     training.frames += config.rollout_frames
     training.updates += 1
-    return collector.mean_return() | metrics
+    return figures | of_reward | collector.mean_return() | metrics
 
 
 def open_run(config: Config, display: Display, *, allow_inexact: bool = False) -> Run:

@@ -4,16 +4,20 @@ import importlib
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, assert_never
+
+import torch
+from torch import Tensor
 
 from crosstraj.config import Config
 from crosstraj.envs import make_envs, savable
 from crosstraj.errors import NonFinite
 from crosstraj.evaluate import Examiner, summarise
+from crosstraj.experts import make_source
 from crosstraj.learner import Learner
-from crosstraj.networks import FEATURES
+from crosstraj.phases import phase_at
 from crosstraj.randomness import ENVIRONMENTS, Streams, derived_seed
-from crosstraj.rollout import Collector, RewardNormaliser
+from crosstraj.rollout import Collector, RewardNormaliser, Rollout
 from crosstraj.run import Run
 from crosstraj.signals import Interrupted, Stop
 from crosstraj.tree import State
@@ -48,18 +52,57 @@ class Training:
                 copy=False,
             )
         self.learner = Learner(config, self.envs, self.streams)
+        self.source = self.learner.objective.source = make_source(config, self.envs)
         self.collector = Collector(
             self.envs,
             config.rollout_steps,
-            FEATURES,
+            self.learner.agent.reads,
             self.learner.objective,
             config.seed,
             self.streams.acting,
             self.learner.device,
         )
-        self.normaliser = RewardNormaliser(config.envs)
+        self._new_normalisers()
         self.examiner = Examiner(config)
         self.frames, self.updates, self.examined, self.rollbacks = 0, 0, 0, 0
+        self.phase = 0
+
+    def _new_normalisers(self) -> None:
+        # One for each kind of reward: neither's scale depends on the other's.
+        self.normaliser = RewardNormaliser(self.config.envs)
+        self.intrinsic_normaliser = RewardNormaliser(self.config.envs)
+
+    def begin_phase(self) -> dict[str, float]:
+        """Does the next rollout belong to another phase? Then do what that phase asks for.
+
+        Returns the number of the phase, for the log; nothing where there is only one.
+        """
+        phases = self.config.schedule
+        due = phase_at(phases, self.frames, self.config.frames)
+        if due != self.phase:
+            self.phase = due
+            self.learner.begin(phases[due])
+            for what in phases[due].reset:
+                match what:
+                    case "normaliser":
+                        self._new_normalisers()
+                    case "value":
+                        self.learner.reset_value()
+                    case other:
+                        assert_never(other)
+        return {"phase": due + 1} if len(phases) > 1 else {}
+
+    def reward(self, rollout: Rollout) -> tuple[Tensor, dict[str, float]]:
+        """What this phase learns from [S, N]: rewards of each kind in units of their spread."""
+        phase, reward = self.config.schedule[self.phase], torch.zeros_like(rollout.reward)
+        figures = {}
+        if phase.extrinsic:
+            reward = reward + phase.extrinsic * self.normaliser(rollout.reward, rollout.done)
+        if phase.intrinsic:
+            own = self.learner.objective.reward(rollout, self.streams.objective)
+            reward = reward + phase.intrinsic * self.intrinsic_normaliser(own, rollout.done)
+            figures["intrinsic_reward"] = float(own.mean())
+        return reward, figures
 
     def examine(self, run: Run, stop: Stop) -> dict[str, float]:
         """Seen and unseen levels; if a signal comes, nothing is written and nothing has changed."""
@@ -110,23 +153,32 @@ class Training:
             "learner": self.learner.state_dict(),
             "collector": self.collector.state_dict(),
             "normaliser": self.normaliser.state_dict(),
+            "intrinsic_normaliser": self.intrinsic_normaliser.state_dict(),
+            "source": self.source.state_dict() if self.source else {},
             "streams": self.streams.state_dict(),
             "counters": {
                 "frames": self.frames,
                 "updates": self.updates,
                 "examined": self.examined,
                 "rollbacks": self.rollbacks,
+                "phase": self.phase,
             },
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        counters = state["counters"]
+        self.phase = counters["phase"]
+        self.learner.begin(self.config.schedule[self.phase])  # its optimisers, before their moments
         self.learner.load_weights(state["weights"])
         self.learner.load_state_dict(state["learner"])
         self.collector.load_state_dict(state["collector"])
         self.normaliser.load_state_dict(state["normaliser"])
+        self.intrinsic_normaliser.load_state_dict(state["intrinsic_normaliser"])
         if not savable(self.envs):
-            self.normaliser.returns[:] = 0.0  # of episodes that are no more
+            for normaliser in (self.normaliser, self.intrinsic_normaliser):
+                normaliser.returns[:] = 0.0  # of episodes that are no more
+        if self.source:
+            self.source.load_state_dict(state["source"])
         self.streams.load_state_dict(state["streams"])
-        counters = state["counters"]
         self.frames, self.updates = counters["frames"], counters["updates"]
         self.examined, self.rollbacks = counters["examined"], counters["rollbacks"]

@@ -20,6 +20,12 @@ class Views(NamedTuple):
     partner: Tensor  # [B] the view whose code this one predicts: itself, unless codes are swapped
 
 
+class Windows(NamedTuple):
+    frame: Tensor  # [F] flat index t * N + n of each frame of this minibatch in the rollout
+    position: Tensor  # [B, L] positions in `frame` of L consecutive steps
+    valid: Tensor  # [B, L] bool: still the episode of the window's first step
+
+
 def fragments(done: Tensor) -> Tensor:
     """[S, N] bool -> the number of the fragment of each step, counted over rows and episodes."""
     began = torch.zeros_like(done)
@@ -47,16 +53,20 @@ def deal_steps(fragment: Tensor, count: int, least: int, rng: torch.Generator) -
     return torch.where(parts[flat] > 0, share, -1).view_as(fragment)
 
 
-def deal_blocks(steps: int, envs: int, count: int, rng: torch.Generator) -> tuple[Tensor, Tensor]:
+def deal_blocks(
+    steps: int, envs: int, count: int, least: int, rng: torch.Generator
+) -> tuple[Tensor, Tensor]:
     """The minibatch of each step and its run, both [S, N]: rows cut into runs of S / count steps.
 
-    Each row is cut at a random offset and dealt in whole runs; the partial runs at both ends of a
-    row go to the same minibatch, so that every minibatch has the same number of steps.
+    Each row is cut at a random place and dealt in whole runs; the partial runs at both ends of a
+    row go to the same minibatch, so that every minibatch has the same number of steps. Where
+    S / count is below `least`, runs are that long and a row has none for some minibatches.
     """
-    length = -(-steps // count)
-    offset = torch.randint(length, (envs,), generator=rng)
+    length = max(-(-steps // count), least)
+    # The first cut leaves room for a whole run after it.
+    first = torch.randint(max(1, min(length, steps - length + 1)), (envs,), generator=rng)
     shift = torch.randint(count, (envs,), generator=rng)
-    run = (torch.arange(steps)[:, None] + offset) // length
+    run = (torch.arange(steps)[:, None] + (length - first) % length) // length
     return (run + shift) % count, run
 
 
@@ -96,23 +106,47 @@ def consecutive_views(
     With `swap` a window's partner is the one that begins where it ends, and the other way round.
     `cross` lets windows lie across episode ends, as in the released code.
     """
+    done = torch.zeros_like(done) if cross else done
+    span, fragment = keypoints * (2 if swap else 1), fragments(done).flatten()
+    for frame, position, valid in windows(done, count, span, 1, rng):
+        window = position[valid[:, -1]]
+        if not len(window):
+            continue
+        points = torch.cat(window.split(keypoints, dim=1))
+        source = fragment[frame[window[:, 0]]].repeat(span // keypoints)
+        yield Views(frame, points, source, _partners(len(window), span // keypoints))
+
+
+def windows(
+    done: Tensor, count: int, length: int, stride: int, rng: torch.Generator
+) -> Iterator[Windows]:
+    """Minibatches of windows of consecutive steps, one at every `stride`-th step of each run.
+
+    A window may hold an episode's end: `valid` says which of its steps come before that.
+    """
     steps, envs = done.shape
-    fragment = fragments(torch.zeros_like(done) if cross else done)
-    share, run = deal_blocks(steps, envs, count, rng)
-    span = keypoints * (2 if swap else 1)
-    piece = fragment * (int(run.max()) + 1) + run  # changes at a run's end and at an episode's end
+    fragment = fragments(done).flatten()
+    share, run = deal_blocks(steps, envs, count, length, rng)
     for minibatch in range(count):
         column, row = (share == minibatch).T.nonzero(as_tuple=True)  # row by row, in time order
         frame = row * envs + column
-        owner = piece.flatten()[frame]
-        start = torch.arange(len(frame) - span + 1) if len(frame) >= span else torch.empty(0).long()
-        start = start[owner[start] == owner[start + span - 1]]
-        if not len(start):
-            continue
-        window = start[:, None] + torch.arange(span)
-        points = torch.cat(window.split(keypoints, dim=1))
-        source = fragment.flatten()[frame[start]].repeat(span // keypoints)
-        yield Views(frame, points, source, _partners(len(start), span // keypoints))
+        owner = column * (int(run.max()) + 1) + run[row, column]
+        place = _rank_inside(owner, torch.arange(len(owner)))
+        begins = (place % stride == 0) & (place + length <= torch.bincount(owner)[owner])
+        position = begins.nonzero() + torch.arange(length)
+        if len(position):
+            own = fragment[frame][position]
+            yield Windows(frame, position, own == own[:, :1])
+
+
+def scattered(steps: int, envs: int, count: int, rng: torch.Generator) -> Iterator[Tensor]:
+    """Minibatches of frames [F] that lie apart: one of every `count` successive frames of a row."""
+    blocks = -(-steps // count)
+    share = torch.rand(blocks, count, envs, generator=rng).argsort(1).flatten(0, 1)[:steps]
+    for minibatch in range(count):
+        frame = (share.flatten() == minibatch).nonzero().squeeze(1)
+        if len(frame):
+            yield frame
 
 
 def _rank_inside(group: Tensor, key: Tensor) -> Tensor:

@@ -39,7 +39,7 @@ def rollout_for(learner: Learner, config: Config) -> Rollout:
     obs = torch.randint(256, (s + 1, n, 2, 2, 1), generator=g, dtype=torch.uint8)
     action = torch.randint(3, (s, n), generator=g)
     with torch.no_grad():
-        features = learner.agent.encoder(obs.flatten(0, 1))
+        features = learner.agent.read(learner.agent.encoder, obs.flatten(0, 1))
         log_probs, value = learner.agent.heads(features, torch.zeros(len(features), 0))
     log_prob = log_probs.view(s + 1, n, 3)[:-1].gather(-1, action[..., None]).squeeze(-1)
     return Rollout(
@@ -309,3 +309,46 @@ def test_a_configuration_survives_json():
         for name in ("default", "paper", "literal", "procgen"):
             config = preset(method, name)
             assert Config.from_dict(config.to_dict()) == config
+
+
+@pytest.mark.parametrize(("grad", "encoder_moves"), [("ssl", True), ("none", False)])
+@pytest.mark.parametrize("order", ["objective", "policy", "joint"])
+def test_cut_at_the_map_the_policy_trains_a_last_layer_of_its_own(grad, encoder_moves, order):
+    config = small(split_at="conv", encoder_grad=grad, order=order)
+    learner = learner_for(config)
+    agent = learner.agent
+
+    def parts() -> dict[str, bytes]:
+        top = b"".join(p.detach().numpy().tobytes() for p in agent.top.parameters())
+        return bits(learner) | {"top": top}
+
+    rollout = rollout_for(learner, config)
+    assert rollout.features.shape[-1] == agent.reads == agent.encoder.map_size
+    steps = ppo.experience(rollout, rollout.reward, config.policy)
+    start = parts()
+    learner.update_policy(rollout, steps, moved=False)
+    middle = parts()
+    assert moved(start, middle) == {"top", "policy", "value"}
+    learner.update_objective(rollout)
+    after = parts()
+    assert moved(middle, after) == {"objective"} | ({"encoder"} if encoder_moves else set())
+    learner.update(rollout, steps)
+    assert {"top", "policy", "value"} <= moved(after, parts())
+
+
+def test_cut_at_the_map_the_policy_reads_what_its_own_layer_makes_of_it():
+    config = small(split_at="conv")
+    agent = learner_for(config).agent
+    frames = torch.randint(256, (3, 2, 2, 1), generator=torch.Generator(), dtype=torch.uint8)
+    read = agent.read(agent.encoder, frames)
+    torch.testing.assert_close(read, agent.encoder.map(frames).flatten(1))
+    own = torch.nn.functional.layer_norm(torch.relu(agent.top[0](read)), (256,))
+    log_probs, value = agent.heads(read, torch.zeros(3, 0))
+    torch.testing.assert_close(value, agent.value(own).squeeze(-1))
+    torch.testing.assert_close(log_probs, agent.policy(own).log_softmax(-1))
+
+
+@pytest.mark.parametrize("grad", ["rl", "both"])
+def test_a_cut_that_the_gradient_passes_is_refused(grad):
+    with pytest.raises(BadInput, match=f"encoder_grad={grad} lets it through"):
+        small(split_at="conv", encoder_grad=grad)

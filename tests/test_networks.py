@@ -8,7 +8,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from crosstraj.agent import Agent
-from crosstraj.networks import Encode, FiLM, Impala, projection
+from crosstraj.networks import Encode, FiLM, Impala, ResidualMLP, projection
 
 
 def rng(seed: int = 0) -> torch.Generator:
@@ -160,3 +160,41 @@ def test_actions_follow_the_policy_and_its_own_generator():
     assert torch.equal(again.action, decision.action)
     greedy = agent.act(many, torch.zeros(4000, 0), rng(), greedy=True)
     assert (greedy.action == 3).all()
+
+
+@pytest.mark.parametrize("low_memory", [False, True])
+def test_the_map_and_the_last_layer_together_are_the_encoder(low_memory):
+    encoder, batch = impala("laptop", norm="layer"), frames(10)
+    encode = Encode(encoder, live=True, piece=4, low_memory=low_memory)
+    spatial = encode.map(batch)
+    assert spatial.shape == (10, 32, 4, 4)
+    torch.testing.assert_close(encode.project(spatial), encode(batch))
+    encode.project(spatial).sum().backward()
+    assert all(p.grad is not None for p in encoder.parameters())
+
+
+def test_a_gradient_free_last_layer_passes_the_gradient_to_its_input_and_keeps_none():
+    encoder = impala("laptop")
+    encode = Encode(encoder, live=False, piece=4)
+    assert not encode.map(frames(6)).requires_grad
+    imagined = torch.rand(2, 32, 4, 4, generator=rng(), requires_grad=True)
+    features = encode.project(imagined)
+    torch.testing.assert_close(features, encoder.project(imagined))
+    features.sum().backward()
+    assert imagined.grad is not None
+    assert imagined.grad.any()
+    assert all(p.grad is None for p in encoder.parameters())
+    assert all(p.requires_grad for p in encoder.parameters())  # as it was
+
+
+def test_a_target_is_encoded_by_its_own_network_without_a_gradient():
+    online, target = impala("laptop"), Impala((64, 64, 3), "laptop", "none", rng(5))
+    seen = Encode(online, live=True, piece=4).on(target)(frames(6))
+    torch.testing.assert_close(seen, target(frames(6)).detach())
+    assert not seen.requires_grad
+
+
+def test_a_residual_mlp_adds_a_linear_and_a_rectified_path():
+    block, x = ResidualMLP(3, 4, rng()), torch.randn(5, 3, generator=rng(1))
+    rectified = torch.relu(x @ block.hidden.weight.T) @ block.out.weight.T
+    torch.testing.assert_close(block(x), x @ block.skip.weight.T + rectified)

@@ -1,9 +1,11 @@
-"""Clustering, neighbours and health figures against hand values, closed forms and slow loops."""
+"""The shared maths against hand values, closed forms and slow loops."""
 
 import math
 
 import pytest
 import torch
+import torch.nn.functional as F
+from torch import nn
 
 from crosstraj import ops
 
@@ -187,3 +189,89 @@ def test_effective_rank_of_known_matrices():
     assert float(ops.effective_rank(torch.diag(torch.tensor([3.0, 1.0])))) == pytest.approx(
         expected
     )
+
+
+def test_info_nce_by_hand_blind_and_certain():
+    scores = torch.tensor([[2.0, 0.0], [1.0, 3.0]])
+    # -log of e^2 / (e^2 + e^0) and of e^3 / (e^3 + e^1): both e^2 against 1.
+    assert float(ops.info_nce(scores)) == pytest.approx(math.log(1 + math.exp(-2)))
+    assert float(ops.info_nce(torch.ones(7, 7))) == pytest.approx(math.log(7))
+    assert float(ops.info_nce(100 * torch.eye(7))) == pytest.approx(0.0, abs=1e-6)
+    wrong_way = torch.tensor([[0.0, 5.0], [0.0, 0.0]])  # rows are the askers, not columns
+    expected = (math.log(1 + math.exp(5)) + math.log(2)) / 2
+    assert float(ops.info_nce(wrong_way)) == pytest.approx(expected)
+
+
+def test_top_one_counts_the_rows_that_find_their_own():
+    scores = torch.tensor([[3.0, 1.0, 0.0], [5.0, 4.0, 0.0], [0.0, 0.0, 1.0]])
+    assert float(ops.top_one(scores)) == pytest.approx(2 / 3)
+
+
+def test_a_follower_is_the_closed_form_of_its_moving_average():
+    target, online = nn.Linear(2, 2), nn.Linear(2, 2)
+    start = target.weight.detach().clone()
+    for _ in range(5):
+        ops.follow(target, online, 0.9)
+    expected = 0.9**5 * start + (1 - 0.9**5) * online.weight
+    torch.testing.assert_close(target.weight, expected)
+    ops.follow(target, online, 0.0)
+    assert torch.equal(target.bias, online.bias)
+    before = target.weight.detach().clone()
+    ops.follow(target, nn.Linear(2, 2), 1.0)
+    assert torch.equal(target.weight, before)
+
+
+def test_a_follower_copies_counters_and_averages_statistics():
+    target, online = nn.BatchNorm1d(2), nn.BatchNorm1d(2)
+    online.running_mean += 4.0
+    online.num_batches_tracked += 9
+    ops.follow(target, online, 0.5)
+    assert target.running_mean.tolist() == [2.0, 2.0]
+    assert int(target.num_batches_tracked) == 9
+
+
+@pytest.mark.parametrize("pad", [1, 4])
+def test_a_shift_is_a_crop_of_the_frame_with_its_border_repeated(pad):
+    frames = torch.randint(256, (200, 5, 7, 3), generator=rng(1), dtype=torch.uint8)
+    shifted = ops.random_shift(frames, pad, rng(2))
+    assert shifted.dtype == torch.uint8
+    padded = F.pad(frames.permute(0, 3, 1, 2).float(), (pad,) * 4, mode="replicate")
+    padded = padded.permute(0, 2, 3, 1).to(torch.uint8)
+    used = set()
+    for image in range(200):
+        crops = {
+            (i, j): padded[image, i : i + 5, j : j + 7]
+            for i in range(2 * pad + 1)
+            for j in range(2 * pad + 1)
+        }
+        matches = [place for place, crop in crops.items() if torch.equal(crop, shifted[image])]
+        assert matches
+        used.update(matches)
+    assert len(used) > 0.8 * (2 * pad + 1) ** 2  # rows and columns move each by its own draw
+
+
+def test_no_shift_and_no_intensity_change_nothing():
+    frames = torch.randint(256, (4, 5, 5, 3), generator=rng(), dtype=torch.uint8)
+    assert torch.equal(ops.random_shift(frames, 0, rng()), frames)
+    assert torch.equal(ops.random_intensity(frames, 0.0, rng()), frames)
+
+
+def test_intensity_scales_each_frame_by_one_factor_near_one():
+    frames = torch.full((500, 2, 2, 3), 100, dtype=torch.uint8)
+    scaled = ops.random_intensity(frames, 0.05, rng())
+    assert (scaled.flatten(1) == scaled[:, :1, :1, :1].flatten(1)).all()
+    values = scaled[:, 0, 0, 0].float()
+    assert float(values.min()) == 90.0  # cut at two standard deviations
+    assert float(values.max()) == 110.0
+    assert float(values.mean()) == pytest.approx(100, abs=1)
+    bright = ops.random_intensity(torch.full((50, 1, 1, 1), 250, dtype=torch.uint8), 0.5, rng())
+    assert int(bright.max()) == 255  # not wrapped round
+
+
+def test_min_max_scales_each_sample_and_makes_a_constant_one_zero():
+    x = torch.tensor([[[1.0, 3.0], [2.0, 5.0]], [[7.0, 7.0], [7.0, 7.0]]])
+    assert ops.min_max(x).tolist() == [[[0.0, 0.5], [0.25, 1.0]], [[0.0, 0.0], [0.0, 0.0]]]
+
+
+def test_the_mean_cosine_of_one_vector_is_a_number():
+    assert float(ops.mean_cosine(torch.ones(1, 3))) == pytest.approx(0.0, abs=1e-6)

@@ -12,7 +12,9 @@ from crosstraj.views import (
     deal_blocks,
     deal_steps,
     fragments,
+    scattered,
     uniform_views,
+    windows,
 )
 
 
@@ -208,7 +210,7 @@ def test_consecutive_views_are_all_windows_inside_a_run_and_a_fragment(keypoints
     done = ragged_done(4)
     steps, envs = done.shape
     home = {f: i for i, frames in enumerate(slow_fragments(done)) for f in frames}
-    _, run = deal_blocks(steps, envs, 4, rng(7))
+    _, run = deal_blocks(steps, envs, 4, 1, rng(7))
     views = list(consecutive_views(done, 4, keypoints, swap=swap, cross=False, rng=rng(7)))
     span = keypoints * (2 if swap else 1)
     expected: Counter[tuple[int, ...]] = Counter()
@@ -245,7 +247,7 @@ def test_consecutive_views_over_whole_rows_do_not_see_episode_ends():
 
 @pytest.mark.parametrize(("steps", "count"), [(64, 4), (60, 8), (32, 5)])
 def test_blocks_deal_every_step_and_keep_runs_whole(steps, count):
-    share, run = deal_blocks(steps, 5, count, rng())
+    share, run = deal_blocks(steps, 5, count, 1, rng())
     for n in range(5):
         for r in run[:, n].unique():
             assert len(share[run[:, n] == r, n].unique()) == 1
@@ -269,3 +271,44 @@ def test_the_same_stream_gives_the_same_views():
         assert all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
     other = drawn(ragged_done(0), swap=True, seed=4)
     assert not torch.equal(first[0].frame, other[0].frame)
+
+
+@pytest.mark.parametrize(("length", "stride"), [(2, 1), (3, 1), (4, 4), (9, 9), (20, 20)])
+def test_windows_are_those_of_the_slow_loop(length, stride):
+    """Also where a window is longer than a share of a row: 64 steps in 4 parts are 16 each."""
+    done = ragged_done(2)
+    steps, envs = done.shape
+    home = {f: i for i, frames in enumerate(slow_fragments(done)) for f in frames}
+    share, run = deal_blocks(steps, envs, 4, length, rng(7))
+    expected: Counter[tuple[tuple[int, bool], ...]] = Counter()
+    for n in range(envs):
+        for number in range(int(run[:, n].max()) + 1):
+            inside = (run[:, n] == number).nonzero().flatten().tolist()
+            for begin in range(0, len(inside) - length + 1, stride):
+                frames = [t * envs + n for t in inside[begin : begin + length]]
+                expected[tuple((f, home[f] == home[frames[0]]) for f in frames)] += 1
+    found: Counter[tuple[tuple[int, bool], ...]] = Counter()
+    for w in windows(done, 4, length, stride, rng(7)):
+        assert len(set(share.flatten()[w.frame].tolist())) == 1
+        rows = zip(w.frame[w.position].tolist(), w.valid.tolist(), strict=True)
+        found.update(tuple(zip(*row, strict=True)) for row in rows)
+    assert found == expected
+    assert found.total() > 5
+
+
+def test_a_window_is_valid_up_to_the_first_end_and_not_beyond_a_second():
+    done = torch.zeros(8, 1, dtype=torch.bool)
+    done[2], done[4] = True, True
+    (window,) = windows(done, 3, 8, 8, rng(3))  # a row as long as a window gives one
+    assert window.valid.tolist() == [[True] * 3 + [False] * 5]
+
+
+def test_scattered_frames_are_one_of_each_block_and_every_frame_once():
+    parts = list(scattered(22, 3, 4, rng()))
+    assert sorted(torch.cat(parts).tolist()) == list(range(66))
+    for part in parts:
+        blocks = Counter((f // 3 // 4, f % 3) for f in part.tolist())
+        assert set(blocks.values()) == {1}
+        assert len(blocks) >= 15  # the last, shorter block has none for some
+    assert [p.tolist() for p in scattered(22, 3, 4, rng())] == [p.tolist() for p in parts]
+    assert parts[0].tolist() != next(scattered(22, 3, 4, rng(1))).tolist()

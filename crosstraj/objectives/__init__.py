@@ -4,10 +4,48 @@ import torch
 
 from crosstraj.objectives.base import NoObjective, Objective
 from crosstraj.objectives.ctrl import CTRL, CTRLConfig
+from crosstraj.objectives.curl import CURL, CURLConfig
+from crosstraj.objectives.dbc import DBC, DBCConfig
+from crosstraj.objectives.diayn import DIAYN, DIAYNConfig
+from crosstraj.objectives.driml import DRIML, DRIMLConfig
+from crosstraj.objectives.proto import Proto, ProtoConfig
+from crosstraj.objectives.pse import PSE, PSEConfig
+from crosstraj.objectives.spr import SPR, SPRConfig
 
-__all__ = ["CTRL", "CTRLConfig", "NoObjective", "Objective", "ObjectiveConfig", "make_objective"]
+__all__ = [
+    "CTRL",
+    "CURL",
+    "DBC",
+    "DIAYN",
+    "DRIML",
+    "PSE",
+    "SPR",
+    "CTRLConfig",
+    "CURLConfig",
+    "DBCConfig",
+    "DIAYNConfig",
+    "DRIMLConfig",
+    "NoObjective",
+    "Objective",
+    "ObjectiveConfig",
+    "PSEConfig",
+    "Proto",
+    "ProtoConfig",
+    "SPRConfig",
+    "make_objective",
+]
 
-ObjectiveConfig = NoObjective | CTRLConfig
+ObjectiveConfig = (
+    NoObjective
+    | CTRLConfig
+    | CURLConfig
+    | DBCConfig
+    | DIAYNConfig
+    | DRIMLConfig
+    | ProtoConfig
+    | PSEConfig
+    | SPRConfig
+)
 
 
 def make_objective(config: ObjectiveConfig, actions: int, rng: torch.Generator) -> Objective:
@@ -16,3 +54,17 @@ def make_objective(config: ObjectiveConfig, actions: int, rng: torch.Generator) 
             return Objective()
         case CTRLConfig():
             return CTRL(config, actions, rng)
+        case CURLConfig():
+            return CURL(config, rng)
+        case DBCConfig():
+            return DBC(config, actions, rng)
+        case DRIMLConfig():
+            return DRIML(config, actions, rng)
+        case SPRConfig():
+            return SPR(config, actions, rng)
+        case DIAYNConfig():
+            return DIAYN(config, rng)
+        case ProtoConfig():
+            return Proto(config, rng)
+        case PSEConfig():
+            return PSE(config, rng)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from crosstraj.rollout import Rollout
+from crosstraj.tree import State
 
 Metrics = dict[str, Tensor]  # named 0-d tensors; numbers only when they are recorded
 
@@ -18,10 +19,15 @@ Metrics = dict[str, Tensor]  # named 0-d tensors; numbers only when they are rec
 class Encoder(Protocol):
     """Frames [B, H, W, C] uint8 -> features [B, D]; live or gradient-free: the trainer decides.
 
-    `on` is the same function of a target network.
+    `map` gives the map before the last layer and `project` is that layer; `on` is the same function
+    of a target network. `networks.Encode` makes one of any network that has these.
     """
 
     def __call__(self, frames: Tensor) -> Tensor: ...
+
+    def map(self, frames: Tensor) -> Tensor: ...
+
+    def project(self, spatial: Tensor) -> Tensor: ...
 
     def on(self, target: nn.Module) -> "Encoder": ...
 
@@ -36,9 +42,23 @@ class Clustering(NamedTuple):
     embed: Callable[[Tensor, Tensor], Tensor]  # features [B, T, F], actions [B, T] -> v [B, D]
 
 
+class Source(Protocol):
+    """Play of an objective's own beside the rollouts; its state is saved with the run."""
+
+    frames: int  # interactions so far, counted apart from those of the run
+
+    def state_dict(self) -> State: ...
+
+    def load_state_dict(self, state: State) -> None: ...
+
+
 @dataclass(frozen=True)
 class NoObjective:
     """Nothing beside the policy."""
+
+    def needs(self) -> tuple[int, str]:
+        """How many steps of one row a single sample needs, and what asks for them."""
+        return 0, ""
 
 
 class Objective(nn.Module):
@@ -49,6 +69,10 @@ class Objective(nn.Module):
     """
 
     context: int = 0  # extra input width of the policy and value heads: skills
+    source: Source | None = None  # given to it for training; an evaluation has none
+
+    def gather(self, rng: torch.Generator) -> None:
+        """Play of its own, once per rollout and before all updates from it."""
 
     def attach(self, encoder: nn.Module) -> None:
         """Called once, before training: a target network starts as a copy of the encoder."""
@@ -60,9 +84,9 @@ class Objective(nn.Module):
     def loss(self, encode: Encoder, batch: Any, rng: torch.Generator) -> tuple[Tensor, Metrics]:
         raise NotImplementedError
 
-    def reward(self, rollout: Rollout) -> Tensor:
-        """The rewards [S, N] to learn from: the environment's, unless the method has its own."""
-        return rollout.reward
+    def reward(self, rollout: Rollout, rng: torch.Generator) -> Tensor:
+        """The method's own rewards [S, N]; asked for in phases with an intrinsic weight alone."""
+        raise NotImplementedError
 
     def after_step(self, encoder: nn.Module) -> None:
         """Called after each optimiser step: moving averages, norms of prototypes."""

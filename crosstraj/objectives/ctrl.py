@@ -89,6 +89,10 @@ class CTRLConfig:
                 f"objective.target_decay={self.target_decay}: must be at least 0 and below 1"
             )
 
+    def needs(self) -> tuple[int, str]:
+        sets = 2 if self.swap_codes else 1
+        return sets * self.keypoints, f"objective.keypoints={self.keypoints}"
+
 
 class Batch(NamedTuple):
     frames: Tensor  # [F, H, W, C] uint8

@@ -1,0 +1,181 @@
+"""The policies that play pairs of levels: uniform ones, or experts read from their directory.
+
+`crosstraj experts` leaves <place>/<game>/experts.json, which names one run per level. Experts are
+read as every checkpoint is: verified, and without pickle.
+"""
+
+import hashlib
+import json
+import math
+import re
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from crosstraj.agent import Agent
+from crosstraj.config import Config
+from crosstraj.envs import make_envs
+from crosstraj.envs.stack import AnyEnvs
+from crosstraj.errors import BadInput
+from crosstraj.learner import image_and_actions
+from crosstraj.objectives import PSEConfig
+from crosstraj.pairs import PairedPlay, Uniform
+from crosstraj.trained import read_config, read_weights
+
+INDEX = "experts.json"
+
+
+@dataclass(frozen=True)
+class Expert:
+    """What one expert reached on its level, and what random play reaches there."""
+
+    level: int
+    run: str  # the name of its run directory
+    frames: int
+    score: float  # mean raw return
+    stderr: float | None  # None: of one episode
+    random_score: float
+    random_stderr: float | None
+
+    @property
+    def above_random(self) -> bool:
+        """By more than two standard errors of the difference."""
+        if self.stderr is None or self.random_stderr is None:
+            return False
+        return self.score - self.random_score > 2 * math.hypot(self.stderr, self.random_stderr)
+
+
+class Index(NamedTuple):
+    """What `experts.json` holds."""
+
+    values: dict[str, Any]  # of the configuration that all experts share
+    experts: dict[int, Expert]  # by level
+
+
+class Experts:
+    """A frozen agent for each level."""
+
+    def __init__(self, agents: dict[int, Agent], device: torch.device) -> None:
+        self.agents, self.device = agents, device
+        total = hashlib.sha256()
+        for level in sorted(agents):
+            for name, tensor in sorted(agents[level].state_dict().items()):
+                total.update(f"{level} {name}".encode())
+                total.update(tensor.cpu().contiguous().numpy().tobytes())
+        self.digest = total.hexdigest()
+
+    @torch.inference_mode()
+    def __call__(self, level: int, frames: Tensor) -> Tensor:
+        agent = self.agents[level]
+        read = agent.read(agent.encoder, frames.to(self.device))
+        log_probs, _ = agent.heads(read, read.new_zeros(len(read), 0))
+        return log_probs.exp().cpu()
+
+
+def make_source(config: Config, envs: AnyEnvs) -> PairedPlay | None:
+    """What the run's objective plays beside the rollouts, if it does."""
+    pse = config.objective
+    if not isinstance(pse, PSEConfig):
+        return None
+    first = config.procgen.first_level
+    levels = range(first, first + pse.levels)
+    random = pse.policies == "random"
+    return PairedPlay(
+        lambda level: make_level(config, level),
+        levels,
+        Uniform(image_and_actions(envs)[1]) if random else read_experts(config, levels, envs),
+        pairs=pse.pairs,
+        steps=pse.steps,
+        same_actions=random and pse.same_actions,
+    )
+
+
+def make_level(config: Config, level: int) -> AnyEnvs:
+    """One game that plays one level again and again."""
+    return make_envs(
+        config.env,
+        1,
+        levels="train",
+        procgen=replace(config.procgen, first_level=level, train_levels=1),
+        seed=0,  # of no effect: there is one level to draw from, and a level is its own seed
+        frame_stack=config.frame_stack,
+    )
+
+
+def read_experts(config: Config, levels: range, envs: AnyEnvs) -> Experts:
+    """The experts of these levels, or one sentence on what is missing and how to get it."""
+    assert isinstance(config.objective, PSEConfig)
+    place = Path(config.objective.experts) / config.env
+    known = read_index(place).experts
+    missing = [level for level in levels if level not in known]
+    if missing:
+        raise BadInput(
+            f"{place} has experts for {len(known)} levels, and levels {levels.start} to "
+            f"{levels.stop - 1} are to be played: {len(missing)} are missing, the first for level "
+            f"{missing[0]}; train them with `crosstraj experts --env {config.env} --levels "
+            f"{len(levels)}`, or lower objective.levels"
+        )
+    image, actions = image_and_actions(envs)
+    device, agents = torch.device(config.machine.device), {}
+    for level in levels:
+        run = place / known[level].run
+        agents[level] = read_expert(run, level, config, image, actions).to(device)
+    return Experts(agents, device)
+
+
+def read_expert(
+    run: Path, level: int, config: Config, image: tuple[int, int, int], actions: int
+) -> Agent:
+    """The agent of an expert's run, which must have been trained on this level as it looks here."""
+    trained = read_config(run)
+    here = replace(config.procgen, first_level=level, train_levels=1)
+    for name, there, wanted in (
+        ("method", trained.method, "ppo"),
+        ("env", trained.env, config.env),
+        ("procgen", trained.procgen, here),
+        ("frame_stack", trained.frame_stack, config.frame_stack),
+    ):
+        if there != wanted:
+            raise BadInput(
+                f"{run}, the expert of level {level}, was trained with {name}={there}, and "
+                f"{wanted} is needed; train experts for it in another directory, and name that "
+                "with objective.experts"
+            )
+    weights, _ = read_weights(run)
+    agent = Agent(
+        image,
+        actions,
+        encoder=trained.encoder,
+        feature_norm=trained.feature_norm,
+        context=0,
+        rng=torch.Generator(),
+        split_at=trained.split_at,
+    )
+    try:
+        agent.load_state_dict(weights["agent"])
+    except (KeyError, RuntimeError) as error:
+        said = str(error).splitlines()[0]
+        raise BadInput(f"{run} does not hold the agent that it describes: {said}") from error
+    agent.encoder.native = config.machine.kernels == "native" and trained.encoder == "impala"
+    return agent.requires_grad_(False)
+
+
+def read_index(place: Path) -> Index:
+    """The experts of a directory, as far as there are any."""
+    path = place / INDEX
+    try:
+        found = json.loads(path.read_bytes())
+        names = [field.name for field in fields(Expert)]
+        experts = [Expert(**{name: row[name] for name in names}) for row in found["experts"]]
+        for expert in experts:
+            whole = type(expert.level) is int and type(expert.frames) is int
+            if not whole or not re.fullmatch(r"\w[\w.-]*", expert.run):
+                raise ValueError(f"{expert} has no level, frames or plain run directory")
+        return Index(dict(found["values"]), {expert.level: expert for expert in experts})
+    except FileNotFoundError:
+        return Index({}, {})
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+        raise BadInput(f"{path} is damaged ({error}); remove it, and train the experts") from error

@@ -1,0 +1,100 @@
+"""CURL: two shifts of one frame must agree more than shifts of different frames (Laskin, 2020).
+
+After the authors' version for discrete actions: the policy sees frames as they are, and only this
+loss sees them shifted. Differs: frames of the rollout instead of a replay buffer, and a similarity
+that starts as the plain inner product (docs/methods.md).
+"""
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from crosstraj import ops
+from crosstraj.errors import BadInput
+from crosstraj.networks import FEATURES, linear
+from crosstraj.objectives.base import Encoder, Metrics, Objective
+from crosstraj.rollout import Rollout
+from crosstraj.views import scattered
+
+
+@dataclass(frozen=True)
+class CURLConfig:
+    """CURL's own values; "Rainbow" is the authors' code for discrete actions."""
+
+    shift: int = 4
+    """Pixels by which a frame is moved at most (Rainbow, DrQ; Procgen's "crop" is 12)."""
+    momentum: float = 0.99
+    """Of the key encoder, per step (SAC .95, Rainbow .999: too slow for 8 steps per rollout)."""
+    scale: float = 0.1
+    """Of the scores (Rainbow)."""
+    similarity: Literal["identity", "uniform"] = "identity"
+    """How W starts; uniform in [0, 1) is the source's, and nearly blind at first."""
+    width: int = 128
+    """Width of the compared vectors (Rainbow)."""
+    weight: float = 1.0
+    """Of the loss, which matters when it is summed with the policy's (Rainbow)."""
+
+    def __post_init__(self) -> None:
+        if self.shift < 0:
+            raise BadInput(f"objective.shift={self.shift}: must be 0 (none) or more")
+        if not 0 <= self.momentum <= 1:
+            raise BadInput(f"objective.momentum={self.momentum}: must lie in [0, 1]")
+        if self.width < 1:
+            raise BadInput(f"objective.width={self.width}: must be at least 1")
+
+    def needs(self) -> tuple[int, str]:
+        return 1, "a frame"
+
+
+class Batch(NamedTuple):
+    frames: Tensor  # [B, H, W, C] uint8
+
+
+class CURL(Objective):
+    target: nn.Module  # the key encoder
+
+    def __init__(self, config: CURLConfig, rng: torch.Generator) -> None:
+        super().__init__()
+        self.config = config
+        width = config.width
+        self.head = nn.Sequential(
+            linear(FEATURES, FEATURES, 2**0.5, rng),
+            nn.LayerNorm(FEATURES),
+            nn.ReLU(),
+            linear(FEATURES, width, 1.0, rng),
+            nn.LayerNorm(width),
+        )
+        start = (
+            torch.eye(width)
+            if config.similarity == "identity"
+            else torch.rand(width, width, generator=rng)
+        )
+        self.similarity = nn.Parameter(start)  # W
+        self.target_head = copy.deepcopy(self.head).requires_grad_(False)
+
+    def attach(self, encoder: nn.Module) -> None:
+        self.target = copy.deepcopy(encoder).requires_grad_(False)
+
+    def minibatches(self, rollout: Rollout, count: int, rng: torch.Generator) -> Iterator[Batch]:
+        frames = rollout.frames()
+        # Apart in time: frames of neighbouring steps are nearly equal, and would be negatives.
+        for frame in scattered(*rollout.done.shape, count, rng):
+            yield Batch(frames.index_select(0, frame.to(frames.device)))
+
+    def loss(self, encode: Encoder, batch: Batch, rng: torch.Generator) -> tuple[Tensor, Metrics]:
+        c = self.config
+        query = self.head(encode(ops.random_shift(batch.frames, c.shift, rng)))
+        with torch.no_grad():
+            shifted = ops.random_shift(batch.frames, c.shift, rng)
+            key = self.target_head(encode.on(self.target)(shifted))
+        scores = c.scale * (query @ self.similarity @ key.T)
+        contrast = ops.info_nce(scores)
+        return c.weight * contrast, {"contrast": contrast, "top_one": ops.top_one(scores)}
+
+    def after_step(self, encoder: nn.Module) -> None:
+        ops.follow(self.target, encoder, self.config.momentum)
+        ops.follow(self.target_head, self.head, self.config.momentum)

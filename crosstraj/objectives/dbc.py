@@ -1,0 +1,162 @@
+"""DBC: features as far apart as rewards and transitions differ (Zhang et al., ICLR 2021).
+
+The distance of two latents must be the difference of their rewards plus the discounted distance of
+where a learnt model sends them: a bisimulation metric. Differs: PPO instead of SAC, one-hot
+actions, and layer norm in this branch only: the policy reads features as they are
+(docs/methods.md).
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, assert_never
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from crosstraj import ops
+from crosstraj.errors import BadInput
+from crosstraj.networks import FEATURES, linear
+from crosstraj.objectives.base import Encoder, Metrics, Objective
+from crosstraj.rollout import Rollout
+from crosstraj.views import windows
+
+LEAST_SPREAD, MOST_SPREAD = 1e-4, 10.0  # bounds on the model's sigma (authors' code)
+
+
+@dataclass(frozen=True)
+class DBCConfig:
+    """DBC's own values, from the authors' code."""
+
+    distance: Literal["elementwise", "l1"] = "elementwise"
+    """One smooth-L1 distance per feature, as the code has it, or the sum of the paper."""
+    discount: float = 0.99
+    """Of the metric; its scale grows as 1 / (1 - discount)."""
+    bisimulation_weight: float = 0.5
+    """Beside the model's likelihood and its reward error, which have weight 1."""
+    layer_norm: bool = True
+    """Normalise features before they are compared, as the source's encoder does."""
+    hidden: int = 512
+    """Width of the model and of the reward head."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.discount < 1:
+            raise BadInput(f"objective.discount={self.discount}: must lie in [0, 1)")
+        if self.hidden < 1:
+            raise BadInput(f"objective.hidden={self.hidden}: must be at least 1")
+
+    def needs(self) -> tuple[int, str]:
+        return 2, "a transition"
+
+
+class Batch(NamedTuple):
+    frames: Tensor  # [F, H, W, C] uint8
+    action: Tensor  # [F] int64
+    reward: Tensor  # [F] as the policy learns from it
+    now: Tensor  # [B] positions of frames whose next frame is here, in the same episode
+    later: Tensor  # [B] positions of those next frames
+
+
+class Gaussian(NamedTuple):
+    mean: Tensor  # [B, D]
+    spread: Tensor  # [B, D] standard deviation
+
+
+class Model(nn.Module):
+    """Where action a leads from latent z: a Gaussian with a spread of its own per feature."""
+
+    def __init__(self, inputs: int, hidden: int, rng: torch.Generator) -> None:
+        super().__init__()
+        self.trunk = nn.Sequential(
+            linear(inputs, hidden, 2**0.5, rng), nn.LayerNorm(hidden), nn.ReLU()
+        )
+        self.mean = linear(hidden, FEATURES, 1.0, rng)
+        self.spread = linear(hidden, FEATURES, 1.0, rng)
+
+    def forward(self, latent: Tensor, action: Tensor) -> Gaussian:
+        inner = self.trunk(torch.cat([latent, action], dim=-1))
+        share = torch.sigmoid(self.spread(inner))
+        return Gaussian(self.mean(inner), LEAST_SPREAD + (MOST_SPREAD - LEAST_SPREAD) * share)
+
+
+class DBC(Objective):
+    def __init__(self, config: DBCConfig, actions: int, rng: torch.Generator) -> None:
+        super().__init__()
+        self.config, self.actions = config, actions
+        self.norm = nn.LayerNorm(FEATURES) if config.layer_norm else nn.Identity()
+        self.model = Model(FEATURES + actions, config.hidden, rng)
+        self.reward_head = nn.Sequential(
+            linear(FEATURES, config.hidden, 2**0.5, rng),
+            nn.LayerNorm(config.hidden),
+            nn.ReLU(),
+            linear(config.hidden, 1, 1.0, rng),
+        )
+
+    def minibatches(self, rollout: Rollout, count: int, rng: torch.Generator) -> Iterator[Batch]:
+        frames = rollout.frames()
+        action, reward = rollout.action.flatten(), rollout.reward.flatten()
+        for frame, position, valid in windows(rollout.done.cpu(), count, 2, 1, rng):
+            place, pair = frame.to(frames.device), position[valid[:, 1]].to(frames.device)
+            yield Batch(
+                frames.index_select(0, place),
+                action.index_select(0, place),
+                reward.index_select(0, place),
+                *pair.unbind(1),
+            )
+
+    def loss(self, encode: Encoder, batch: Batch, rng: torch.Generator) -> tuple[Tensor, Metrics]:
+        latent = self.norm(encode(batch.frames))
+        action = F.one_hot(batch.action, self.actions).to(latent)
+        expected = self.model(latent, action)
+
+        # A step that ended its episode has no next frame, yet its reward is real: in many games it
+        # is the only one. So the likelihood leaves such steps out, and the other two do not.
+        with torch.no_grad():
+            true = latent.index_select(0, batch.later)
+        likelihood = gaussian_nll(
+            Gaussian(*(field.index_select(0, batch.now) for field in expected)), true
+        )
+        noise = torch.randn(latent.shape, generator=rng).to(latent)
+        imagined = self.reward_head(expected.mean + expected.spread * noise).squeeze(-1)
+        reward_error = F.mse_loss(imagined, batch.reward)
+
+        other = torch.randperm(len(latent), generator=rng).to(latent.device)
+        bisimulation, distance = self.bisimulation(latent, batch.reward, expected, other)
+
+        loss = self.config.bisimulation_weight * bisimulation + likelihood + reward_error
+        return loss, {
+            "bisimulation": bisimulation,
+            "likelihood": likelihood,
+            "reward_error": reward_error,
+            "latent_distance": distance,
+            "latent_std": latent.detach().std(0, correction=0).mean(),
+        }
+
+    def bisimulation(
+        self, latent: Tensor, reward: Tensor, expected: Gaussian, other: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """The squared error of distances between i and other[i], and their mean."""
+        c = self.config
+        partner = latent.index_select(0, other)
+        with torch.no_grad():
+            partner_reward = reward.index_select(0, other)
+            mean, spread = (field - field.index_select(0, other) for field in expected)
+        match c.distance:
+            case "elementwise":  # [B, D], the reward's the same for each feature
+                distance = F.smooth_l1_loss(latent, partner, reduction="none")
+                gap = F.smooth_l1_loss(reward, partner_reward, reduction="none")[:, None]
+                transition = (mean.square() + spread.square()).sqrt()
+            case "l1":  # [B], with the 2-Wasserstein distance between the Gaussians
+                distance = (latent - partner).abs().sum(-1)
+                gap = (reward - partner_reward).abs()
+                transition = (mean.square() + spread.square()).sum(-1).sqrt()
+            case never:
+                assert_never(never)
+        error = distance - gap - c.discount * transition
+        return error.square().mean(), distance.detach().mean()
+
+
+def gaussian_nll(expected: Gaussian, true: Tensor) -> Tensor:
+    """-log density but for a constant, mean over steps and features; 0 if there are none."""
+    error = 0.5 * ((expected.mean - true) / expected.spread).square() + expected.spread.log()
+    return error.sum() / max(1, error.numel())

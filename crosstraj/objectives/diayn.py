@@ -1,0 +1,88 @@
+"""DIAYN: skills that can be told apart by what they see (Eysenbach et al., ICLR 2019), with PPO.
+
+Each episode follows one of Z skills, drawn uniformly; the heads see it beside the features. A
+discriminator guesses the skill from a frame, and the more it knows the higher the reward. The first
+phase learns from this reward alone, the second from the environment's, skills still drawn: in
+evaluation too. As in the authors' code, and not in their algorithm, the frame is the one in which
+the action is taken: no frame beyond an episode's end is needed.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from crosstraj import ops
+from crosstraj.errors import BadInput
+from crosstraj.networks import FEATURES, linear
+from crosstraj.objectives.base import Encoder, Metrics, Objective
+from crosstraj.rollout import Rollout
+from crosstraj.views import scattered
+
+
+@dataclass(frozen=True)
+class DIAYNConfig:
+    """DIAYN's own values."""
+
+    skills: int = 16
+    """Z, how many skills there are (URLB from pixels; the authors have 50)."""
+    width: int = 256
+    """Width of the discriminator's two hidden layers (URLB 1024, the authors 300)."""
+
+    def __post_init__(self) -> None:
+        if self.skills < 2:
+            raise BadInput(f"objective.skills={self.skills}: telling apart needs at least 2")
+        if self.width < 1:
+            raise BadInput(f"objective.width={self.width}: must be at least 1")
+
+    def needs(self) -> tuple[int, str]:
+        return 1, "a frame"
+
+
+class Batch(NamedTuple):
+    frames: Tensor  # [B, H, W, C] uint8
+    skill: Tensor  # [B] int64
+
+
+class DIAYN(Objective):
+    def __init__(self, config: DIAYNConfig, rng: torch.Generator) -> None:
+        super().__init__()
+        self.config = config
+        self.context = config.skills
+        gain = math.sqrt(2)
+        self.discriminator = nn.Sequential(
+            linear(FEATURES, config.width, gain, rng),
+            nn.ReLU(),
+            linear(config.width, config.width, gain, rng),
+            nn.ReLU(),
+            linear(config.width, config.skills, 1.0, rng),
+        )
+
+    def minibatches(self, rollout: Rollout, count: int, rng: torch.Generator) -> Iterator[Batch]:
+        frames, skill = rollout.frames(), rollout.context[:-1].flatten(0, 1).argmax(1)
+        for index in scattered(*rollout.done.shape, count, rng):
+            index = index.to(frames.device)
+            yield Batch(frames.index_select(0, index), skill.index_select(0, index))
+
+    def loss(self, encode: Encoder, batch: Batch, rng: torch.Generator) -> tuple[Tensor, Metrics]:
+        logits = self.discriminator(encode(batch.frames))
+        loss = F.cross_entropy(logits, batch.skill)
+        return loss, {
+            "skill_accuracy": (logits.argmax(1) == batch.skill).float().mean(),
+            "skill_entropy": ops.entropy(logits.detach().softmax(1)).mean(),  # H(z | s)
+        }
+
+    @torch.no_grad()
+    def reward(self, rollout: Rollout, rng: torch.Generator) -> Tensor:
+        """log q(z | o_t) - log p(z): 0 for a blind guess, log Z at most."""
+        log_q = self.discriminator(rollout.features[:-1]).log_softmax(-1)
+        return (log_q * rollout.context[:-1]).sum(-1) + math.log(self.config.skills)
+
+    def draw_context(self, previous: Tensor, began: Tensor, rng: torch.Generator) -> Tensor:
+        drawn = torch.randint(self.context, (len(previous),), generator=rng)
+        fresh = F.one_hot(drawn, self.context).to(previous)
+        return torch.where(began.to(previous.device)[:, None], fresh, previous)

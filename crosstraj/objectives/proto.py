@@ -1,0 +1,142 @@
+"""Proto-RL: prototypes that two shifted frames in succession share (Yarats et al., ICML 2021).
+
+A frame is assigned to prototypes by the moving average of the network; the network must predict,
+from the frame before, that assignment. In the first phase this trains the encoder along with the
+policy; in the second the encoder is frozen and the heads learn on. The CTRL paper leaves out the
+intrinsic reward, distance to frames seen lately; here it is the weight of a phase.
+"""
+
+import copy
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from crosstraj import ops
+from crosstraj.errors import BadInput
+from crosstraj.networks import FEATURES, linear
+from crosstraj.objectives.base import Encoder, Metrics, Objective
+from crosstraj.rollout import Rollout
+
+
+@dataclass(frozen=True)
+class ProtoConfig:
+    """The values of denisyarats/proto."""
+
+    prototypes: int = 512
+    """C, how many prototypes there are; a minibatch should have as many pairs."""
+    width: int = 128
+    """Width of the space of prototypes."""
+    hidden: int = 512
+    """Width of the predictor's hidden layer."""
+    temperature: float = 0.1
+    """Sharpness of assignments and of their prediction."""
+    rounds: int = 3
+    """Sinkhorn iterations."""
+    shift: int = 4
+    """Frames are moved at random by up to this many pixels."""
+    momentum: float = 0.95
+    """How much of the target network stays at each step (the source: at every second)."""
+    neighbours: int = 3
+    """Intrinsic reward: the distance to this-many-th nearest of the frames kept."""
+    queue: int = 2048
+    """Intrinsic reward: how many frames are kept."""
+
+    def __post_init__(self) -> None:
+        for name in ("width", "hidden", "rounds", "neighbours"):
+            if getattr(self, name) < 1:
+                raise BadInput(f"objective.{name}={getattr(self, name)}: must be at least 1")
+        if self.prototypes < 2:
+            raise BadInput(f"objective.prototypes={self.prototypes}: clustering needs at least 2")
+        if self.temperature <= 0:
+            raise BadInput(f"objective.temperature={self.temperature}: must be above 0")
+        if not 0 <= self.momentum < 1:
+            raise BadInput(f"objective.momentum={self.momentum}: must lie in [0, 1)")
+        if self.shift < 0:
+            raise BadInput(f"objective.shift={self.shift}: must not be negative")
+        if self.queue < max(self.prototypes, self.neighbours):
+            raise BadInput(
+                f"objective.queue={self.queue}: must have room for the prototypes "
+                f"({self.prototypes}) and the neighbours ({self.neighbours})"
+            )
+
+    def needs(self) -> tuple[int, str]:
+        return 2, "a frame and the next"
+
+
+class Batch(NamedTuple):
+    frames: Tensor  # [2 B, H, W, C] uint8: B frames, and after them the next of each
+
+
+class Proto(Objective):
+    queue: Tensor  # [queue, width]
+    target_encoder: nn.Module
+
+    def __init__(self, config: ProtoConfig, rng: torch.Generator) -> None:
+        super().__init__()
+        self.config = config
+        width = config.width
+        self.projector = linear(FEATURES, width, 1.0, rng)
+        self.target_projector = copy.deepcopy(self.projector).requires_grad_(False)
+        self.predictor = nn.Sequential(
+            linear(width, config.hidden, math.sqrt(2), rng),
+            nn.ReLU(),
+            linear(config.hidden, width, 1.0, rng),
+        )
+        self.prototypes = nn.Parameter(
+            ops.unit(torch.randn(config.prototypes, width, generator=rng))
+        )  # unit rows
+        # Zeros are at distance 1 of every unit vector: a reward of 1 until the queue is filled.
+        self.register_buffer("queue", torch.zeros(config.queue, width))
+
+    def attach(self, encoder: nn.Module) -> None:
+        self.target_encoder = copy.deepcopy(encoder).requires_grad_(False)
+
+    def minibatches(self, rollout: Rollout, count: int, rng: torch.Generator) -> Iterator[Batch]:
+        frames, envs = rollout.frames(), rollout.done.shape[1]
+        # Steps whose next frame is of the same episode, and of this rollout.
+        first = (~rollout.done[:-1].cpu()).flatten().nonzero().squeeze(1)
+        first = first[torch.randperm(len(first), generator=rng)]
+        for index in first.tensor_split(count):
+            if len(index):
+                pairs = torch.cat([index, index + envs]).to(frames.device)
+                yield Batch(frames.index_select(0, pairs))
+
+    def loss(self, encode: Encoder, batch: Batch, rng: torch.Generator) -> tuple[Tensor, Metrics]:
+        c = self.config
+        now, following = ops.random_shift(batch.frames, c.shift, rng).chunk(2)  # each its own way
+        with torch.no_grad():
+            target = self.target_projector(encode.on(self.target_encoder)(following))
+            code = ops.sinkhorn(ops.unit(target) @ self.prototypes.T / c.temperature, c.rounds)
+        guess = ops.unit(self.predictor(self.projector(encode(now))))
+        log_assignment = (guess @ self.prototypes.T / c.temperature).log_softmax(1)
+        loss = -(code * log_assignment).sum(1).mean()
+        return loss, {
+            "code_entropy": ops.entropy(code).mean(),
+            "mean_code_entropy": ops.entropy(code.mean(0)),
+            "clusters_used": torch.tensor(float(code.argmax(1).unique().numel())),
+            "target_cosine": ops.mean_cosine(target),
+            "views": torch.tensor(float(len(target))),
+        }
+
+    @torch.no_grad()
+    def reward(self, rollout: Rollout, rng: torch.Generator) -> Tensor:
+        """How far o_{t+1} lies from frames seen lately; 0 where it is another episode's."""
+        c = self.config
+        seen = ops.unit(self.projector(rollout.features[1:].flatten(0, 1)))
+        # Each prototype puts one frame, drawn by its likeness, at the end of the queue.
+        likeness = (seen @ self.prototypes.T).T.softmax(1)
+        chosen = likeness.cpu().multinomial(1, generator=rng).squeeze(1).to(seen.device)
+        self.queue.copy_(torch.cat([self.queue[len(chosen) :], seen.index_select(0, chosen)]))
+        distance = torch.cat([torch.cdist(part, self.queue) for part in seen.split(1024)])
+        nearest = distance.topk(c.neighbours, dim=1, largest=False).values[:, -1]
+        return nearest.view_as(rollout.reward) * ~rollout.done
+
+    @torch.no_grad()
+    def after_step(self, encoder: nn.Module) -> None:
+        self.prototypes.copy_(ops.unit(self.prototypes))
+        ops.follow(self.target_encoder, encoder, self.config.momentum)
+        ops.follow(self.target_projector, self.projector, self.config.momentum)

@@ -1,0 +1,206 @@
+"""PSE: steps at which good policies will act alike are embedded alike (Agarwal et al., ICLR 2021).
+
+The policy similarity metric between the steps of two levels is how differently the policies of the
+two levels act now and, discounted, from there on. A contrastive loss pulls each step to the nearest
+one of the other level, and away from the rest. The data are stretches of two levels (`pairs.py`),
+played by random policies or by experts; the policy's own rollout is not used.
+
+Differs from the paper: the metric is scaled to [0, 1], and PPO takes the place of SAC.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from crosstraj import ops
+from crosstraj.errors import BadInput
+from crosstraj.networks import FEATURES, projection
+from crosstraj.objectives.base import Encoder, Metrics, Objective
+from crosstraj.pairs import PairedPlay
+from crosstraj.rollout import Rollout
+
+
+@dataclass(frozen=True)
+class PSEConfig:
+    """PSE's own values; the CTRL paper gives the extra play and a grid, the rest is PSE's code."""
+
+    policies: Literal["random", "pretrained"] = "random"
+    """Who plays the pairs of levels: every action alike, or the experts of `crosstraj experts`."""
+    experts: str = "experts"
+    """Where `crosstraj experts` has put them: the directory that holds one per game."""
+    levels: int = 40
+    """How many training levels are played, from the first on (paper)."""
+    pairs: int = 4
+    """Pairs of levels played side by side."""
+    steps: int = 128
+    """Steps per level and rollout; 8 x 128 beside 8192 are the paper's 1M beside 8M."""
+    same_actions: bool = True
+    """Random policies: both levels of a pair are given the same actions, as PSE's code does."""
+    distance: Literal["auto", "actions", "variation"] = "auto"
+    """Of two policies: taken actions differ (0 or 1), or total variation; auto: as policies ask."""
+    discount: float = 0.99
+    """Gamma of the metric (PSE's code)."""
+    kernel_width: float = 0.1
+    """Beta: the metric at which two steps are coupled by 1/e (PSE's code, unscaled metric)."""
+    soft_coupling: bool = True
+    """Weigh positives and negatives by the metric; off: plain InfoNCE with the nearest step."""
+    temperature: float = 0.1
+    """Of the similarities (PSE's code .1; the CTRL paper's grid .1, .3, .7)."""
+    weight: float = 1.0
+    """Of the loss beside PPO's (PSE's code 1; the CTRL paper's grid .1, 1, 2)."""
+    shift: int = 4
+    """Frames are moved at random by up to this many pixels, the same for a whole stretch."""
+    width: int = 256
+    """Width of the embedding (PSE's Procgen code)."""
+
+    def __post_init__(self) -> None:
+        for name, least in (("pairs", 1), ("steps", 2), ("width", 1), ("shift", 0), ("weight", 0)):
+            if getattr(self, name) < least:
+                raise BadInput(f"objective.{name}={getattr(self, name)}: must be at least {least}")
+        if self.levels < 2 * self.pairs:
+            raise BadInput(
+                f"objective.levels={self.levels} cannot fill objective.pairs={self.pairs}: no "
+                "level is played twice at once; give two levels or more for each pair"
+            )
+        for name in ("temperature", "kernel_width"):
+            if getattr(self, name) <= 0:
+                raise BadInput(f"objective.{name}={getattr(self, name)}: must be above 0")
+        if not 0 <= self.discount < 1:
+            raise BadInput(f"objective.discount={self.discount}: must lie in [0, 1)")
+        if self.policies == "random" and self.distance == "variation":
+            raise BadInput(
+                "objective.distance=variation with objective.policies=random: uniform policies "
+                "never differ, so every distance is 0 and there is nothing to tell apart; use "
+                "distance=actions, or policies=pretrained"
+            )
+
+    def needs(self) -> tuple[int, str]:
+        return 0, ""  # the rollout is not used
+
+    @property
+    def by_actions(self) -> bool:
+        return self.distance == "actions" or (self.distance == "auto" and self.policies == "random")
+
+
+def policy_similarity(cost: Tensor, discount: float) -> Tensor:
+    """The policy similarity metric [n, m] from the distance [n, m] of the policies at each step.
+
+    d[i, j] = cost[i, j] + discount * d[i + 1, j + 1], where a level that is over waits at its last
+    step for the other, and nothing comes after both. One pass from the last corner is exact.
+    """
+    distance = cost.double().clone()
+    for j in reversed(range(cost.shape[1] - 1)):
+        distance[-1, j] += discount * distance[-1, j + 1]
+    for i in reversed(range(cost.shape[0] - 1)):
+        following = torch.cat([distance[i + 1, 1:], distance[i + 1, -1:]])
+        distance[i] += discount * following
+    return distance
+
+
+def contrast(similarity: Tensor, distance: Tensor, kernel_width: float, *, soft: bool) -> Tensor:
+    """The contrastive metric loss of each row [n], given [n, m] similarities and distances.
+
+    With p the nearest column and G = exp(-distance / kernel_width):
+    -log( G_p e^S_p / (G_p e^S_p + sum_{j != p} (1 - G_j) e^S_j) ); G_p = 1 - G_j = 1 unless `soft`.
+    """
+    nearest = distance.argmin(1, keepdim=True)
+    log_coupling = -distance / kernel_width if soft else torch.zeros_like(distance)
+    # 1e-9 as in PSE's code: a step that is no farther than the nearest is nobody's negative.
+    log_apart = (-torch.expm1(log_coupling) + 1e-9).log() if soft else torch.zeros_like(distance)
+    positive = (similarity + log_coupling).gather(1, nearest)
+    scores = (similarity + log_apart).scatter(1, nearest, positive)
+    return scores.logsumexp(1) - positive.squeeze(1)
+
+
+class Matched(NamedTuple):
+    """A stretch of two levels, and how far the steps of one are from those of the other."""
+
+    frames: Tensor  # [2 L, H, W, C] uint8, the first level's before the second's
+    distance: Tensor  # [L, L] in [0, 1]; rows: the first level
+
+
+class Batch(NamedTuple):
+    frames: Tensor  # [F, H, W, C] uint8, stretch after stretch
+    distances: list[Tensor]  # of each stretch
+
+
+class PSE(Objective):
+    source: PairedPlay | None
+
+    def __init__(self, config: PSEConfig, rng: torch.Generator) -> None:
+        super().__init__()
+        self.config = config
+        self.head = projection(FEATURES, config.width, "none", rng)
+        self.matched: list[Matched] = []  # the latest play; anew before every update
+
+    def gather(self, rng: torch.Generator) -> None:
+        if self.source is None:
+            return
+        self.matched = [
+            Matched(stretch.frames.flatten(0, 1), self.distances(stretch.action, stretch.policy))
+            for stretch in self.source.play(rng)
+        ]
+
+    def distances(self, action: Tensor, policy: Tensor) -> Tensor:
+        """The metric between the steps of two levels, from actions [2, L] and policies [2, L, A].
+
+        Times 1 - discount: two policies that never agree are 1 apart.
+        """
+        if self.config.by_actions:
+            cost = (action[0, :, None] != action[1, None, :]).float()
+        else:
+            cost = 0.5 * (policy[0, :, None] - policy[1, None, :]).abs().sum(-1)
+        discount = self.config.discount
+        return (policy_similarity(cost, discount) * (1 - discount)).float()
+
+    def minibatches(self, rollout: Rollout, count: int, rng: torch.Generator) -> Iterator[Batch]:
+        """Each stretch in one minibatch; where they are too few, some serve again, moved anew."""
+        device = rollout.obs.device
+        order = torch.randperm(len(self.matched), generator=rng).tolist()
+        for index in range(count if order else 0):
+            chosen = order[index::count] or [order[index % len(order)]]
+            mine = [self.matched[i] for i in chosen]
+            frames = torch.cat([self.moved(pair.frames, rng) for pair in mine])
+            yield Batch(frames.to(device), [pair.distance.to(device) for pair in mine])
+
+    def moved(self, frames: Tensor, rng: torch.Generator) -> Tensor:
+        """As one picture with the channels of all: every frame of a stretch goes the same way."""
+        count, height, width, channels = frames.shape
+        picture = frames.permute(1, 2, 0, 3).reshape(1, height, width, count * channels)
+        picture = ops.random_shift(picture, self.config.shift, rng)
+        moved = picture.view(height, width, count, channels).permute(2, 0, 1, 3)
+        return moved.contiguous()
+
+    def loss(self, encode: Encoder, batch: Batch, rng: torch.Generator) -> tuple[Tensor, Metrics]:
+        c = self.config
+        embedding = ops.unit(self.head(encode(batch.frames)))
+        similarities = []
+        for stretch in embedding.split([2 * len(distance) for distance in batch.distances]):
+            first, second = stretch.chunk(2)
+            similarities.append(first @ second.T / c.temperature)
+        both_ways = [
+            contrast(s, d, c.kernel_width, soft=c.soft_coupling)
+            for similarity, distance in zip(similarities, batch.distances, strict=True)
+            for s, d in ((similarity, distance), (similarity.T, distance.T))
+        ]
+        contrasts = 2 * torch.cat(both_ways).mean()  # mean over rows + mean over columns
+        return c.weight * contrasts, {
+            "contrast": contrasts,
+            **self.evidence(similarities, batch.distances),
+        }
+
+    @torch.no_grad()
+    def evidence(self, similarities: list[Tensor], distances: list[Tensor]) -> Metrics:
+        """Is there something to tell apart, and is it told apart?"""
+        nearest = torch.cat([distance.argmin(1) for distance in distances])
+        found = torch.cat([similarity.argmax(1) for similarity in similarities])
+        played = self.source.frames if self.source is not None else 0
+        return {
+            "policy_distance": torch.cat([distance.flatten() for distance in distances]).mean(),
+            "nearest_distance": torch.cat([distance.amin(1) for distance in distances]).mean(),
+            "nearest_found": (found == nearest).float().mean(),
+            "extra_frames": torch.tensor(float(played), dtype=torch.float64),  # counts stay exact
+        }

@@ -1,0 +1,136 @@
+"""SPR: an action-conditioned model must predict the features of frames to come (Schwarzer, 2021).
+
+From the map of one frame a model imagines the maps of the next K; each, through the encoder's last
+layer, must point where a slowly moving copy of the encoder sees the true frame. Differs: PPO
+instead of Rainbow, and group norm instead of batch norm in the model (docs/methods.md).
+"""
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from crosstraj import ops
+from crosstraj.errors import BadInput
+from crosstraj.networks import CHANNELS, FEATURES, convolution, linear
+from crosstraj.objectives.base import Encoder, Metrics, Objective
+from crosstraj.rollout import Rollout
+from crosstraj.views import windows
+
+
+@dataclass(frozen=True)
+class SPRConfig:
+    """SPR's own values, from the authors' code; without augmentation, as on Procgen."""
+
+    steps: int = 5
+    """K, how far ahead the model predicts."""
+    momentum: float = 0.99
+    """Of the target encoder, per step (.99 without augmentation, 0 with it)."""
+    shift: int = 0
+    """Pixels by which a frame is moved at most; 4 with augmentation."""
+    intensity: float = 0.0
+    """Spread of a frame's brightness; .05 with augmentation."""
+    hidden: int = 64
+    """Channels inside the model."""
+    weight: float = 2.0
+    """Of the loss, which matters when it is summed with the policy's (paper 2; code 5)."""
+
+    def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise BadInput(f"objective.steps={self.steps}: must be at least 1")
+        if not 0 <= self.momentum <= 1:
+            raise BadInput(f"objective.momentum={self.momentum}: must lie in [0, 1]")
+        for name in ("shift", "intensity"):
+            if getattr(self, name) < 0:
+                raise BadInput(f"objective.{name}={getattr(self, name)}: must be 0 or more")
+        if self.hidden < 1 or self.hidden % 8:
+            raise BadInput(f"objective.hidden={self.hidden}: must be a multiple of 8")
+
+    def needs(self) -> tuple[int, str]:
+        return self.steps + 1, f"objective.steps={self.steps}"
+
+
+class Batch(NamedTuple):
+    frames: Tensor  # [F, H, W, C] uint8
+    action: Tensor  # [F] int64
+    position: Tensor  # [B, K+1] positions in `frames` of successive steps
+    valid: Tensor  # [B, K+1] bool: still the episode of the window's first step
+
+
+class Dynamics(nn.Module):
+    """The map of one step and its action -> the map of the next, both scaled to [0, 1]."""
+
+    def __init__(self, actions: int, hidden: int, rng: torch.Generator) -> None:
+        super().__init__()
+        self.actions = actions
+        self.first = convolution(CHANNELS[-1] + actions, hidden, 1, rng)
+        # Batch norm would let maps imagined beyond an episode's end into those that count.
+        self.norm = nn.GroupNorm(8, hidden)
+        self.second = convolution(hidden, CHANNELS[-1], 1, rng)
+
+    def forward(self, spatial: Tensor, action: Tensor) -> Tensor:
+        plane = F.one_hot(action, self.actions).to(spatial)[:, :, None, None]
+        planes = plane.expand(-1, -1, *spatial.shape[2:])
+        inner = self.norm(F.relu(self.first(torch.cat([spatial, planes], dim=1))))
+        return ops.min_max(F.relu(self.second(inner)))
+
+
+class SPR(Objective):
+    target: nn.Module
+
+    def __init__(self, config: SPRConfig, actions: int, rng: torch.Generator) -> None:
+        super().__init__()
+        self.config = config
+        self.dynamics: nn.Module = Dynamics(actions, config.hidden, rng)
+        self.predictor: nn.Module = linear(FEATURES, FEATURES, 1.0, rng)
+
+    def attach(self, encoder: nn.Module) -> None:
+        self.target = copy.deepcopy(encoder).requires_grad_(False)
+
+    def minibatches(self, rollout: Rollout, count: int, rng: torch.Generator) -> Iterator[Batch]:
+        frames, action = rollout.frames(), rollout.action.flatten()
+        length = self.config.steps + 1
+        # Windows do not overlap: each frame is encoded once.
+        for frame, position, valid in windows(rollout.done.cpu(), count, length, length, rng):
+            used = valid[:, 1]  # nothing to predict where the first action ended the episode
+            if not used.any():
+                continue
+            place = frame.to(frames.device)
+            yield Batch(
+                frames.index_select(0, place),
+                action.index_select(0, place),
+                position[used].to(frames.device),
+                valid[used].to(frames.device),
+            )
+
+    def loss(self, encode: Encoder, batch: Batch, rng: torch.Generator) -> tuple[Tensor, Metrics]:
+        later, valid = batch.position[:, 1:], batch.valid[:, 1:]
+        predicted = self.imagine(encode, batch, rng)
+        with torch.no_grad():
+            target = encode.on(self.target)
+            seen = self.augment(batch.frames.index_select(0, later.flatten()), rng)
+            true = target.project(ops.min_max(target.map(seen))).unflatten(0, later.shape)
+        distance = ops.squared_distance(ops.unit(predicted), ops.unit(true))  # [B, K]
+        loss = (distance * valid).sum() / valid.sum()
+        evidence = {"prediction": loss, "target_cosine": ops.mean_cosine(true[:, 0])}
+        return self.config.weight * loss, evidence
+
+    def imagine(self, encode: Encoder, batch: Batch, rng: torch.Generator) -> Tensor:
+        """What the model expects to see 1 ... K steps after each window's first: [B, K, D]."""
+        first = self.augment(batch.frames.index_select(0, batch.position[:, 0]), rng)
+        spatial, predicted = ops.min_max(encode.map(first)), []
+        for k in range(self.config.steps):
+            spatial = self.dynamics(spatial, batch.action.index_select(0, batch.position[:, k]))
+            predicted.append(self.predictor(encode.project(spatial)))
+        return torch.stack(predicted, dim=1)
+
+    def augment(self, frames: Tensor, rng: torch.Generator) -> Tensor:
+        shifted = ops.random_shift(frames, self.config.shift, rng)
+        return ops.random_intensity(shifted, self.config.intensity, rng)
+
+    def after_step(self, encoder: nn.Module) -> None:
+        ops.follow(self.target, encoder, self.config.momentum)
