@@ -185,7 +185,8 @@ def main() -> None:
     began = time.perf_counter()
     limit, configs = Limit(), configurations()
     torch.set_num_threads(configs["ppo"].threads)
-    flops = {name: sum(flops_per_frame(config).values()) for name, config in configs.items()}
+    parts = {name: flops_per_frame(config) for name, config in configs.items()}
+    flops = {name: sum(counted.values()) for name, counted in parts.items()}
     threads = configs["ppo"].threads
     contenders = {name: Contender(name, threads) for name in (*configs, *PEERS)}
     rows = race(contenders, given.turns, limit)
@@ -196,6 +197,9 @@ def main() -> None:
         achieved = row["frames_per_second"] * row["mflops_per_frame"] * 1e6
         row["fraction"] = achieved / limit.median()
     figures = figures_of(rows)
+    for name, counted in parts.items():
+        words = (f"{part} {value / 1e6:.1f}" for part, value in counted.items() if value)
+        figures[f"MFLOP per frame, {name}"] = ", ".join(words)
     for kind, fraction in ceiling(configs["ppo"].machine.piece, limit.measure).items():
         figures[f"torch's convolution kernels alone, {kind}"] = f"{fraction:.0%} of the limit"
     for low in (False, True):

@@ -15,11 +15,12 @@ from typing import Any
 
 import torch
 
-from benchmarks.bench import memory
+from benchmarks.bench import configurations, memory
 from benchmarks.contenders import GAME, Ours
 from benchmarks.machine import Limit, flops_per_frame
-from crosstraj.config import Config, preset
+from crosstraj.config import Config, MachineConfig, preset
 from crosstraj.methods import METHODS
+from crosstraj.native import keep_memory
 from crosstraj.objectives import CTRLConfig
 
 SLACK = 0.15  # how much slower than its FLOPs explain a method may be before the table says so
@@ -27,28 +28,33 @@ SLACK = 0.15  # how much slower than its FLOPs explain a method may be before th
 
 def variants() -> dict[str, Config]:
     """Each differs from CTRL's paper preset, with rollouts of 64 steps, in one value."""
-    base = replace(preset("ctrl", "paper"), env=GAME, rollout_steps=64)
+    base = replace(configurations()["ctrl"], rollout_steps=64)
     assert isinstance(base.objective, CTRLConfig)
-    rows = {"default (T 2, C 200, N 32, piece 128)": base}
+    rows = {f"default (T 2, C 200, N 32, piece {base.machine.piece})": base}
     for t in (4, 10):
         rows[f"T {t}"] = replace(base, objective=replace(base.objective, keypoints=t))
     for c in (50, 1000):
         rows[f"C {c}"] = replace(base, objective=replace(base.objective, clusters=c))
     for n in (16, 64):
         rows[f"N {n}"] = replace(base, envs=n)
-    for piece in (16, 32, 64, 256, 512):
+    for piece in (16, 32, 64, 128, 512):
         rows[f"piece {piece}"] = replace(base, machine=replace(base.machine, piece=piece))
-    rows["native kernels"] = replace(base, machine=replace(base.machine, kernels="native"))
+    torch_kernels = MachineConfig()
+    rows["torch's kernels, piece 128"] = replace(base, machine=torch_kernels)
     rows["low memory"] = replace(base, machine=replace(base.machine, low_memory=True))
     rows["one thread"] = replace(base, machine=replace(base.machine, threads=1))
-    rows["compiled"] = replace(base, machine=replace(base.machine, compile=True))
+    rows["torch's kernels, compiled"] = replace(base, machine=replace(torch_kernels, compile=True))
     return rows
 
 
 def methods() -> dict[str, Config]:
     """Every method there is; PPO, with which the others are compared, first."""
     names = sorted(METHODS, key=lambda name: name != "ppo")
-    return {name: replace(preset(name, "paper"), env=GAME, rollout_steps=64) for name in names}
+    machine = configurations()["ppo"].machine
+    return {
+        name: replace(preset(name, "paper"), env=GAME, rollout_steps=64, machine=machine)
+        for name in names
+    }
 
 
 def time_beside(base: Ours, other: Ours, turns: int) -> tuple[float, float]:
@@ -95,6 +101,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("results/bench"))
     given = parser.parse_args()
     began = time.perf_counter()
+    keep_memory()  # as `crosstraj train` does
     limit, lines = Limit(), list[str]()
 
     def say(line: str) -> None:

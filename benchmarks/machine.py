@@ -6,8 +6,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -47,8 +48,16 @@ class Limit:
         return statistics.median(self.seen)
 
 
+PARTS_OF_LEARNING = {
+    "update_objective": "objective",
+    "update_policy": "policy",
+    "update_value": "policy",
+    "update_jointly": "objective and policy",
+}
+
+
 def flops_per_frame(config: Config) -> dict[str, float]:
-    """Counted by PyTorch's own counter on a real, shorter rollout: acting and learning.
+    """Counted by PyTorch's own counter on a real, shorter rollout: acting, objective, policy.
 
     With torch's kernels, which the counter knows: the work is the same with ours.
     """
@@ -56,15 +65,21 @@ def flops_per_frame(config: Config) -> dict[str, float]:
     machine = replace(config.machine, kernels="torch", compile=False, low_memory=False)
     small = replace(config, rollout_steps=steps, machine=machine)
     training = Training(small)
-    learner, collector = training.learner, training.collector
-    counted: dict[str, float] = {}
-    with FlopCounterMode(display=False) as counter:
-        rollout = collector.collect(learner.agent)
-    counted["acting"] = counter.get_total_flops()
-    experience = ppo.experience(rollout, rollout.reward, small.policy)
-    with FlopCounterMode(display=False) as counter:
-        learner.update(rollout, experience)
-    counted["learning"] = counter.get_total_flops()
+    learner, counted = training.learner, dict[str, float]()
+
+    def count(label: str, work: Callable[..., Any]) -> Callable[..., Any]:
+        def counting(*args: Any, **kwargs: Any) -> Any:
+            with FlopCounterMode(display=False) as counter:
+                result = work(*args, **kwargs)
+            counted[label] = counted.get(label, 0) + counter.get_total_flops()
+            return result
+
+        return counting
+
+    for name, label in PARTS_OF_LEARNING.items():
+        setattr(learner, name, count(label, getattr(learner, name)))
+    rollout = count("acting", training.collector.collect)(learner.agent)
+    learner.update(rollout, ppo.experience(rollout, rollout.reward, small.policy))
     training.envs.close()
     return {name: value / small.rollout_frames for name, value in counted.items()}
 

@@ -14,7 +14,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from crosstraj import ops
 from crosstraj.errors import BadInput
 from crosstraj.networks import FEATURES, linear
 from crosstraj.objectives.base import Encoder, Metrics, Objective
