@@ -226,16 +226,17 @@ class Learner:
         """How the policy update reads features of steps, and how many steps at a time."""
         agent, piece = self.agent, self.config.machine.piece
         acted, frames = rollout.features[:-1].flatten(0, 1), rollout.frames()
+        encode = Encode(agent.encoder, live=self.by_policy, piece=piece)
         if moved and self.by_objective and not self.by_policy:
-            encode = Encode(agent.encoder, live=False, piece=piece)
             before, acted = acted, agent.read(encode, frames)
             if self.config.representation.refit_heads:
                 agent.refit(before, acted, rollout.context[:-1].flatten(0, 1))
         acted = agent.standardise(acted)
         with torch.no_grad():
             averages.add(**feature_health(agent.top(acted)))
-        if self.by_policy:
-            return lambda index: agent.read(agent.encoder, frames.index_select(0, index)), piece
+        # Joint steps move the encoder between minibatches, whoever it is that trains it.
+        if self.by_policy or (self.by_objective and self.config.order == "joint"):
+            return lambda index: agent.read(encode, frames.index_select(0, index)), piece
         return lambda index: acted.index_select(0, index), len(acted)
 
     def state_dict(self) -> dict[str, Any]:

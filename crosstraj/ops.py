@@ -85,12 +85,12 @@ def top_one(scores: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def follow(target: nn.Module, online: nn.Module, momentum: float) -> None:
-    """Exponential moving average: target <- momentum * target + (1 - momentum) * online."""
+def follow(target: nn.Module, online: nn.Module, decay: float) -> None:
+    """Exponential moving average: target <- decay * target + (1 - decay) * online."""
     pairs = zip(target.state_dict().values(), online.state_dict().values(), strict=True)
     for mine, theirs in pairs:
         if mine.is_floating_point():
-            mine.mul_(momentum).add_(theirs, alpha=1 - momentum)
+            mine.mul_(decay).add_(theirs, alpha=1 - decay)
         else:
             mine.copy_(theirs)  # counters
 

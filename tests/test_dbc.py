@@ -45,9 +45,7 @@ def smooth(x: float) -> float:
 
 def gaussians(count: int, seed: int = 4) -> Gaussian:
     g = rng(seed)
-    return Gaussian(
-        torch.randn(count, 256, generator=g), torch.rand(count, 256, generator=g) + 0.1
-    )
+    return Gaussian(torch.randn(count, 256, generator=g), torch.rand(count, 256, generator=g) + 0.1)
 
 
 @pytest.mark.parametrize("distance", ["elementwise", "l1"])
@@ -157,7 +155,10 @@ def test_the_learnt_metric_of_two_states_is_the_reward_gap_over_one_minus_gamma(
     state, action, other = torch.tensor([0, 1]), torch.ones(2, 1), torch.tensor([1, 0])
     frames = state.to(torch.uint8).view(2, 1, 1, 1)
     optimiser = torch.optim.Adam(
-        [{"params": method.model.parameters(), "lr": 3e-3}, {"params": line.parameters(), "lr": 0.1}]
+        [
+            {"params": method.model.parameters(), "lr": 3e-3},
+            {"params": line.parameters(), "lr": 0.1},
+        ]
     )
     decay = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, 500)
     for _ in range(500):

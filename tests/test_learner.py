@@ -352,3 +352,18 @@ def test_cut_at_the_map_the_policy_reads_what_its_own_layer_makes_of_it():
 def test_a_cut_that_the_gradient_passes_is_refused(grad):
     with pytest.raises(BadInput, match=f"encoder_grad={grad} lets it through"):
         small(split_at="conv", encoder_grad=grad)
+
+
+def test_in_split_joint_steps_the_heads_read_the_encoder_as_it_is_now_without_moving_it():
+    config = small(encoder_grad="ssl", order="joint")
+    learner = learner_for(config)
+    rollout = rollout_for(learner, config)
+    reader, _ = learner.feature_reader(rollout, Averages(), moved=False)
+    index = torch.tensor([0, 7, 30])
+    before = reader(index)
+    assert not before.requires_grad
+    learner.update_objective(rollout)
+    with torch.no_grad():
+        expected = learner.agent.encoder(rollout.frames()[index])
+    torch.testing.assert_close(reader(index), expected)
+    assert not torch.allclose(before, expected, atol=1e-4)

@@ -82,7 +82,7 @@ ROWS = {
         values={"shift": 1},
         ties=lambda batch: None,  # frames alone
         floor=lambda seen: 0.0,
-        nonsense=(("shift", -1), ("momentum", 1.5), ("width", 0)),
+        nonsense=(("shift", -1), ("target_decay", 1.5), ("width", 0)),
         alive=lambda seen: seen["top_one"] > 0.5,
     ),
     "spr": Row(
@@ -90,7 +90,7 @@ ROWS = {
         ties=lambda batch: pairs_of(batch.position)[batch.valid[:, 1:].flatten()],
         floor=lambda seen: 0.0,
         nonsense=(
-            *(("steps", 0), ("steps", 256), ("momentum", -0.1), ("shift", -1)),
+            *(("steps", 0), ("steps", 256), ("target_decay", -0.1), ("shift", -1)),
             *(("intensity", -0.1), ("hidden", 12)),
         ),
         alive=lambda seen: seen["target_cosine"] < 0.99,

@@ -152,8 +152,8 @@ def test_windows_of_a_rollout_are_masked_from_the_first_end_on():
     assert hidden > 4
 
 
-def test_the_target_follows_without_a_gradient_and_at_momentum_zero_it_is_the_encoder():
-    learner, method, _ = setting(momentum=0.0)
+def test_the_target_follows_without_a_gradient_and_at_decay_zero_it_is_the_encoder():
+    learner, method, _ = setting(target_decay=0.0)
     (batch, *_) = learner.objective_batches(rollout_for(learner, side=SIDE), 1)
     learner.objective_backward(batch, Averages())
     assert all(p.grad is None and not p.requires_grad for p in method.target.parameters())
@@ -162,13 +162,12 @@ def test_the_target_follows_without_a_gradient_and_at_momentum_zero_it_is_the_en
         assert torch.equal(method.target.state_dict()[name], value)
 
 
-def test_augmentation_is_drawn_for_both_sides_and_changes_the_loss():
-    _, plain, encode = setting()
-    batch = make_batch()
-    frames = batch.frames
+def test_augmentation_is_drawn_anew_each_time_and_off_it_is_nothing():
+    _, plain, _ = setting()
+    frames = make_batch().frames
     assert torch.equal(plain.augment(frames, rng()), frames)  # off: exactly nothing
     for values in ({"shift": 4}, {"intensity": 0.05}):
-        _, method, encode = setting(**values)
+        _, method, _ = setting(**values)
         draws = rng()
         first = method.augment(frames, draws)
         assert not torch.equal(first, frames)

@@ -27,8 +27,8 @@ class CURLConfig:
 
     shift: int = 4
     """Pixels by which a frame is moved at most (Rainbow, DrQ; Procgen's "crop" is 12)."""
-    momentum: float = 0.99
-    """Of the key encoder, per step (SAC .95, Rainbow .999: too slow for 8 steps per rollout)."""
+    target_decay: float = 0.99
+    """The key encoder's old weight per step (SAC .95; Rainbow .999: slow for 8 steps a rollout)."""
     scale: float = 0.1
     """Of the scores (Rainbow)."""
     similarity: Literal["identity", "uniform"] = "identity"
@@ -41,8 +41,8 @@ class CURLConfig:
     def __post_init__(self) -> None:
         if self.shift < 0:
             raise BadInput(f"objective.shift={self.shift}: must be 0 (none) or more")
-        if not 0 <= self.momentum <= 1:
-            raise BadInput(f"objective.momentum={self.momentum}: must lie in [0, 1]")
+        if not 0 <= self.target_decay <= 1:
+            raise BadInput(f"objective.target_decay={self.target_decay}: must lie in [0, 1]")
         if self.width < 1:
             raise BadInput(f"objective.width={self.width}: must be at least 1")
 
@@ -80,9 +80,9 @@ class CURL(Objective):
         self.target = copy.deepcopy(encoder).requires_grad_(False)
 
     def minibatches(self, rollout: Rollout, count: int, rng: torch.Generator) -> Iterator[Batch]:
-        frames = rollout.frames()
+        frames, (steps, envs) = rollout.frames(), rollout.done.shape
         # Apart in time: frames of neighbouring steps are nearly equal, and would be negatives.
-        for frame in scattered(*rollout.done.shape, count, rng):
+        for frame in scattered(steps, envs, count, rng):
             yield Batch(frames.index_select(0, frame.to(frames.device)))
 
     def loss(self, encode: Encoder, batch: Batch, rng: torch.Generator) -> tuple[Tensor, Metrics]:
@@ -96,5 +96,5 @@ class CURL(Objective):
         return c.weight * contrast, {"contrast": contrast, "top_one": ops.top_one(scores)}
 
     def after_step(self, encoder: nn.Module) -> None:
-        ops.follow(self.target, encoder, self.config.momentum)
-        ops.follow(self.target_head, self.head, self.config.momentum)
+        ops.follow(self.target, encoder, self.config.target_decay)
+        ops.follow(self.target_head, self.head, self.config.target_decay)

@@ -28,8 +28,8 @@ class SPRConfig:
 
     steps: int = 5
     """K, how far ahead the model predicts."""
-    momentum: float = 0.99
-    """Of the target encoder, per step (.99 without augmentation, 0 with it)."""
+    target_decay: float = 0.99
+    """The target encoder's old weight per step (.99 without augmentation, 0 with it)."""
     shift: int = 0
     """Pixels by which a frame is moved at most; 4 with augmentation."""
     intensity: float = 0.0
@@ -42,8 +42,8 @@ class SPRConfig:
     def __post_init__(self) -> None:
         if self.steps < 1:
             raise BadInput(f"objective.steps={self.steps}: must be at least 1")
-        if not 0 <= self.momentum <= 1:
-            raise BadInput(f"objective.momentum={self.momentum}: must lie in [0, 1]")
+        if not 0 <= self.target_decay <= 1:
+            raise BadInput(f"objective.target_decay={self.target_decay}: must lie in [0, 1]")
         for name in ("shift", "intensity"):
             if getattr(self, name) < 0:
                 raise BadInput(f"objective.{name}={getattr(self, name)}: must be 0 or more")
@@ -133,4 +133,4 @@ class SPR(Objective):
         return ops.random_intensity(shifted, self.config.intensity, rng)
 
     def after_step(self, encoder: nn.Module) -> None:
-        ops.follow(self.target, encoder, self.config.momentum)
+        ops.follow(self.target, encoder, self.config.target_decay)
