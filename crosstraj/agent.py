@@ -116,7 +116,7 @@ class Agent(nn.Module):
         deviation = deviation.clamp(min=SMALLEST_SPREAD * float(deviation.mean()))
         for head in self.readers:
             weight = head.weight[:, :FEATURES]
-            head.bias += weight @ mean
+            head.bias.add_(weight @ mean)
             weight *= deviation
         norm.absorb(mean, deviation)
         # The map, where that is what is read, is as it was: the norm comes after it.
@@ -138,4 +138,4 @@ class Agent(nn.Module):
             weight = torch.cat([read, head.bias[:, None]], dim=1).double()
             change = torch.linalg.solve(gram, new.T @ ((old - new) @ weight.T) / len(new)).T
             read += change[:, :-1].to(read.dtype)
-            head.bias += change[:, -1].to(head.bias.dtype)
+            head.bias.add_(change[:, -1].to(head.bias.dtype))

@@ -64,7 +64,8 @@ class DIAYN(Objective):
 
     def minibatches(self, rollout: Rollout, count: int, rng: torch.Generator) -> Iterator[Batch]:
         frames, skill = rollout.frames(), rollout.context[:-1].flatten(0, 1).argmax(1)
-        for index in scattered(*rollout.done.shape, count, rng):
+        steps, envs = rollout.done.shape
+        for index in scattered(steps, envs, count, rng):
             index = index.to(frames.device)
             yield Batch(frames.index_select(0, index), skill.index_select(0, index))
 
