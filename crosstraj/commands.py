@@ -136,7 +136,8 @@ def experts(arguments: list[str]) -> None:
     )
     config = given.config
     check_env_name(config.env)
-    keep_memory()
+    if not config.machine.low_memory:
+        keep_memory()
     from crosstraj.experts import INDEX
     from crosstraj.pretrain import table_of, train_experts
     from crosstraj.signals import Stop

@@ -159,7 +159,8 @@ def read_expert(
     except (KeyError, RuntimeError) as error:
         said = str(error).splitlines()[0]
         raise BadInput(f"{run} does not hold the agent that it describes: {said}") from error
-    agent.encoder.native = config.machine.kernels == "native" and trained.encoder == "impala"
+    if config.machine.kernels == "native" and trained.encoder == "impala":
+        agent.encoder.use_native()
     return agent.requires_grad_(False)
 
 
