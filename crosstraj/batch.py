@@ -53,7 +53,7 @@ def run_all(
     stopped: dict[str, int] = {}
     asked = False
     with Stop() as stop, _display(jobs, title) as display:
-        display.say(f"{title}: {len(jobs)} runs, of which {len(jobs) - len(todo)} are finished")
+        display.say(f"{title}: {len(jobs) - len(todo)} of {len(jobs)} runs are finished")
         try:
             while running or (todo and not stop):
                 while todo and not stop and len(running) < at_once:

@@ -351,7 +351,7 @@ def test_one_that_fails_does_not_stop_the_others_and_is_named(
     stand_in(monkeypatch, FINISH)
     assert run(jobs) is None
     said = capsys.readouterr().out
-    assert "3 runs, of which 2 are finished" in said
+    assert "2 of 3 runs are finished" in said
     assert said.count("began") == 1  # the finished ones are not started again
 
 
@@ -490,7 +490,7 @@ def test_an_experiment_runs_makes_its_table_and_is_then_finished(
     assert (tmp_path / "out" / "table.md").read_bytes() == first
     capfd.readouterr()
     assert main(command) == 0
-    assert "2 runs, of which 2 are finished" in capfd.readouterr().out
+    assert "2 of 2 runs are finished" in capfd.readouterr().out
 
 
 def test_a_stopped_experiment_saves_exits_as_its_runs_do_and_goes_on(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import math
 from itertools import cycle
 from pathlib import Path
+from textwrap import fill
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
@@ -184,7 +185,8 @@ def draw(plan: Experiment, cells: Cells, path: Path) -> Path:
     figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=8)
     done, total = (sum(f(r) for c in cells.values() for r in c) for f in (is_finished, lambda r: 1))
     state = "" if done == total else f" (partial: {done} of {total} runs)"
-    figure.suptitle(f"{plan.title}{state}\nreturn on unseen levels over frames", fontsize=10)
+    title = fill(f"{plan.title}{state}", int(13 * figure.get_figwidth()))
+    figure.suptitle(f"{title}\nreturn on unseen levels over frames", fontsize=10)
     figure.savefig(path, dpi=110)
     return path
 
