@@ -19,8 +19,13 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
+# The same command again says that it is done, and where its files are.
+FIRST := $(BIN)/crosstraj train --method ctrl --env bigfish --frames 65536 --evaluation.episodes 64
+FIRST_RUN = $$($(FIRST) 2>/dev/null | sed -n 's|^  \(.*\)/config\.json$$|\1|p')
+
 run: $(READY)
-	$(BIN)/crosstraj train --method ctrl --env bigfish --frames 65536 --evaluation.episodes 64
+	$(FIRST)
+	@page=$$($(BIN)/crosstraj report "$(FIRST_RUN)") && echo "open the report in a browser: $$page"
 
 test: $(READY)
 	$(BIN)/ruff check
@@ -39,7 +44,13 @@ bench-full: $(READY)
 # The shipped PPO run beside OpenAI's curve.
 outside-check: $(READY)
 	$(BIN)/python -m crosstraj.report.outside results/ppo-starpilot
-	$(BIN)/crosstraj curves results/ppo-starpilot --out results/ppo-starpilot/curves.png
+
+.PHONY: results
+# Every table and figure in results/, from the runs that are kept there.
+results: $(READY) outside-check
+	for run in results/*/metrics.jsonl; do \
+		$(BIN)/crosstraj curves $$(dirname $$run) --out $$(dirname $$run)/curves.png || exit; done
+	$(BIN)/crosstraj report results --out results/report
 
 .PHONY: torture
 # Every fault of docs/reliability.md tried on real runs: about half an hour.

@@ -18,6 +18,7 @@ COMMANDS = {
     "experiment": "run all that a TOML file stands for, and make its table and figure",
     "experts": "train one expert per level, for methods that play with them (pse)",
     "curves": "draw the learning and health curves of a run",
+    "report": "tables, statistics and figures of runs, as one page",
     "methods": "what there is to train, and where it comes from",
     "doctor": "check this machine: versions, cores, memory, the game engine",
 }
@@ -34,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(__version__)
             case "methods":
                 print(table_of_methods())
-            case "train" | "evaluate" | "experts" | "curves":
+            case "train" | "evaluate" | "experts" | "curves" | "report":
                 command = importlib.import_module("crosstraj.commands")
                 getattr(command, name)(rest)
             case "experiment":

@@ -261,7 +261,7 @@ def _settle_config(path: Path, config: dict[str, Any], identity: str) -> None:
 
 def differences(there: dict[str, Any], here: dict[str, Any]) -> str:
     """The dotted keys whose values differ, with both values, in words."""
-    old, new = _dotted(there), _dotted(here)
+    old, new = dotted(there), dotted(here)
     pairs = {key: (old.get(key, "absent"), new.get(key, "absent")) for key in {**old, **new}}
     different = [key for key, (before, now) in pairs.items() if before != now]
     # `frames` may differ between two commands for the same run; it is blamed only if alone.
@@ -269,10 +269,11 @@ def differences(there: dict[str, Any], here: dict[str, Any]) -> str:
     return "; ".join("{} is {!r} there, {!r} here".format(key, *pairs[key]) for key in named)
 
 
-def _dotted(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+def dotted(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested values by their dotted names, such as "policy.epochs"."""
     flat: dict[str, Any] = {}
     for key, value in config.items():
-        inner = _dotted(value, f"{prefix}{key}.") if isinstance(value, dict) else {}
+        inner = dotted(value, f"{prefix}{key}.") if isinstance(value, dict) else {}
         flat |= inner or {f"{prefix}{key}": value}
     return flat
 

@@ -20,15 +20,20 @@ def place_of(config: Config) -> tuple[Path, str]:
     return place, identity
 
 
-def read_config(run: Path) -> Config:
-    """The configuration that a run was made with."""
+def read_values(run: Path) -> dict[str, Any]:
+    """The values in a run's config.json, whichever version wrote them."""
     try:
         values: dict[str, Any] = json.loads((run / "config.json").read_bytes())["config"]
         if not isinstance(values, dict):
             raise TypeError("it holds no configuration")
     except (OSError, ValueError, LookupError, TypeError) as error:
         raise BadInput(f"{run} is not a run directory: config.json: {error}") from error
-    return Config.from_dict(values)
+    return values
+
+
+def read_config(run: Path) -> Config:
+    """The configuration that a run was made with."""
+    return Config.from_dict(read_values(run))
 
 
 def read_weights(run: Path, step: int | None = None) -> tuple[dict[str, dict[str, Tensor]], int]:

@@ -278,7 +278,7 @@ def test_help_and_methods_import_nothing_heavy() -> None:
 def test_help_names_every_command(capfd: Capture) -> None:
     code, out, _ = answer(capfd, "--help")
     assert code == 0
-    for command in ("train", "evaluate", "curves", "methods", "doctor"):
+    for command in ("train", "evaluate", "curves", "report", "methods", "doctor"):
         assert re.search(rf"^  {command} +\w", out, re.MULTILINE)
     assert answer(capfd)[1] == out  # no command: the same
 

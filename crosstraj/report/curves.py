@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 
 from crosstraj.errors import BadInput
 from crosstraj.logs import read_rows
+from crosstraj.report.document import plain
 
 # Safe for colour-blind readers (Okabe and Ito).
 BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#777777"
@@ -19,11 +20,22 @@ def draw_curves(run: Path, out: Path) -> Path:
     rows = read_rows(run / "metrics.jsonl")
     if not rows:
         raise BadInput(f"{run} has no rows in metrics.jsonl; give the directory of a run")
-    panels = [panel for panel in PANELS if any(key in row for row in rows for key in panel[1])]
-    if not panels:
+    if (figure := curves_figure(rows, run.resolve().name)) is None:
         raise BadInput(
             f"{run}/metrics.jsonl has none of the figures of a run; was it written by one?"
         )
+    try:
+        figure.savefig(out, dpi=110)
+    except (OSError, ValueError) as error:  # ValueError: a kind of picture that does not exist
+        raise BadInput(f"{out} cannot be written: {error}") from error
+    return out
+
+
+def curves_figure(rows: list[dict[str, Any]], title: str) -> Figure | None:
+    """All panels for which a run's metrics have data; None if there is none."""
+    panels = [panel for panel in PANELS if any(key in row for row in rows for key in panel[1])]
+    if not panels:
+        return None
     columns = min(3, len(panels))
     lines = -(-len(panels) // columns)
     figure = Figure(figsize=(4.2 * columns, 3.0 * lines + 0.3), layout="constrained")
@@ -41,12 +53,14 @@ def draw_curves(run: Path, out: Path) -> Path:
             axes.set_yscale("log")
     for axes in list(grid):  # what is left of the grid
         axes.set_axis_off()
-    figure.suptitle(run.resolve().name, fontsize=9)
-    try:
-        figure.savefig(out, dpi=110)
-    except (OSError, ValueError) as error:  # ValueError: a kind of picture that does not exist
-        raise BadInput(f"{out} cannot be written: {error}") from error
-    return out
+    figure.suptitle(literal(title), fontsize=9)
+    return figure
+
+
+def literal(name: str) -> str:
+    """A name as it is: matplotlib takes dollars for mathematics, and hides a label after `_`."""
+    shown = plain(name).replace("$", r"\$")
+    return f" {shown}" if shown.startswith("_") else shown
 
 
 Series = dict[str, tuple[str, str, str]]  # figure of a row -> label, colour, line style

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from crosstraj.errors import BadInput
 from crosstraj.logs import read_rows
-from crosstraj.report.published import BUDGETS, OPENAI_PPO
+from crosstraj.report.published import BUDGETS, openai_ppo
 
 
 def compare(run: Path) -> str:
@@ -18,22 +18,20 @@ def compare(run: Path) -> str:
     config = json.loads((run / "config.json").read_bytes())["config"]
     rows = read_rows(run / "metrics.jsonl")
     frames, game = rows[-1]["frames"], config["env"]
-    budget = min(BUDGETS, key=lambda known: abs(known - frames))
-    if abs(budget - frames) > 0.1 * budget:
-        raise BadInput(f"{run} has {frames:,} frames; published budgets are {BUDGETS}")
-    published = OPENAI_PPO[game][BUDGETS.index(budget)]
+    if (published := openai_ppo(game, frames)) is None:
+        raise BadInput(f"{run}: {game} at {frames:,} frames; published budgets are {BUDGETS}")
     late = [r["train_return"] for r in rows if r["row"] == "update" and r["frames"] > 0.9 * frames]
     final = [r for r in rows if r["row"] == "evaluation"][-1]
     ours = (sum(late) / len(late), final["unseen_return"])
     lines = [
         f"PPO, preset {config['preset']}, {game}, seed {config['seed']}, {frames:,} frames",
         "",
-        f"| levels | ours | OpenAI at {budget:,} | difference |",
+        f"| levels | ours | OpenAI at {published.frames:,} | difference |",
         "|---|---|---|---|",
     ]
     spread = f" ± {final['unseen_stderr']:.2f} (standard error)"
     for name, mine, theirs, note in zip(
-        ("train", "unseen"), ours, published, ("", spread), strict=True
+        ("train", "unseen"), ours, published[1:], ("", spread), strict=True
     ):
         lines.append(f"| {name} | {mine:.2f}{note} | {theirs:.2f} | {mine - theirs:+.2f} |")
     return "\n".join(lines)

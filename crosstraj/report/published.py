@@ -1,4 +1,116 @@
-"""Published numbers that our runs are held against."""
+"""Published numbers that our runs are held against; facts only, with their budgets."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+
+class Published(NamedTuple):
+    mean: float
+    sd: float  # over seeds
+
+
+Column = dict[str, Published]  # by game
+
+
+def _columns(names: tuple[str, ...], text: str) -> dict[str, Column]:
+    """A printed table, game by game, as columns."""
+    rows = {game: cells for game, *cells in map(str.split, text.strip().splitlines())}
+    return {
+        name: {
+            game: Published(*map(float, cells[index].split("±"))) for game, cells in rows.items()
+        }
+        for index, name in enumerate(names)
+    }
+
+
+# CTRL paper, main table: unseen return after 8M frames, standard deviation over 10 seeds.
+PAPER_FRAMES, PAPER_SEEDS = 8_000_000, 10
+PAPER = _columns(
+    ("PPO", "DAAC", "DBC", "PSE random", "PSE trained", "DIAYN", "Proto-RL", "CURL", "CTRL"),
+    """
+bigfish   2.3±0.1 4.3±0.3 1.8±0.1 2.3±0.1 1.8±0.2 2.2±0.1 2.4±0.1 2.2±0.2 4.7±0.2
+bossfight 5.2±0.3 1.7±0.7   5±0.1 0.9±0.2 0.7±0.1 1.1±0.2 6.1±0.5 4.6±0.8 8.2±0.1
+caveflyer 4.4±0.3 4.3±0.1 3.6±0.1 2.6±0.1 3.6±0.3 1.0±1.9 4.7±0.1 4.6±0.3 4.7±0.2
+chaser    7.2±0.2 7.1±0.1 4.8±0.1 8.7±0.5 4.2±0.2 5.6±0.5 7.6±0.2 7.2±0.2 7.1±0.2
+climber   5.1±0.1 5.5±0.2 4.1±0.4 2.9±0.1 3.9±0.2 0.8±0.7 5.5±0.3 5.5±0.1 5.9±0.2
+coinrun   8.3±0.2 8.1±0.1 7.9±0.1 5.5±0.5 7.3±0.2 6.4±2.6 8.2±0.1 8.1±0.1 8.7±0.3
+dodgeball 1.3±0.1 1.8±0.2 1.0±0.3 1.6±0.1 1.3±0.1 1.4±0.2 1.6±0.1 1.4±0.1 1.8±0.1
+fruitbot  12.4±0.2 11.5±0.3 7.6±0.2 1.0±0.1 1.1±0.2 7.2±3.0 12.3±0.4 12.3±0.2 13.3±0.3
+heist     2.7±0.2 3.4±0.2 3.3±0.2 3.1±0.3 2.9±0.4 0.2±0.2 3.0±0.3 2.5±0.1 3.1±0.3
+jumper    5.8±0.3 6.3±0.1 3.9±0.4 4.1±0.3 5.3±0.2 2.6±2.3 6.0±0.1 5.9±0.1 6.0±0.1
+leaper    3.5±0.4 3.5±0.4 2.7±0.1 2.7±0.2 2.6±0.1 2.5±0.2 3.2±0.8 3.6±0.5 2.8±0.2
+maze      5.4±0.2 5.6±0.2 5.0±0.1 5.4±0.2 5.3±0.1 1.6±1.2 5.5±0.3 5.4±0.1 5.7±0.1
+miner     8.7±0.3 5.7±0.1 4.8±0.1 5.6±0.1 4.3±0.3 1.3±2.0 8.8±0.5 8.6±0.2 6.5±0.2
+ninja     5.5±0.2 5.2±0.1 3.5±0.1 3.4±0.2 3.5±0.3 2.8±2.0 5.4±0.3 5.6±0.1 5.8±0.1
+plunder   6.2±0.4 4.1±0.1 5.1±0.1 4.0±0.1 4.1±0.2 2.1±2.5 6.0±0.9 6.5±0.3 6.6±0.3
+starpilot 4.7±0.2 4.1±0.2 2.8±0.1 3.2±0.2 3.0±0.1 5.8±0.6 5.2±0.2 5.0±0.1 7.7±0.5
+""",
+)
+
+# CTRL paper, ablations: the same measure over 3 seeds.
+ABLATION_SEEDS = 3
+ABLATIONS = _columns(
+    ("CTRL consecutive T", "CTRL no action", "CTRL no cluster", "CTRL no pred"),
+    """
+bigfish   3.9±0.3 3.2±0.3 2.5±0.3 3.7±0.1
+bossfight 8.9±0.1 6.9±0.9 7.8±0.3 6.6±0.8
+caveflyer 4.6±0.2 4.7±0.1 4.6±0.1 4.6±0.1
+chaser    7.4±0.3 6.7±0.2 7.0±0.5 6.5±0.1
+climber   6.2±0.4 5.5±0.1 5.3±0.4 5.7±0.4
+coinrun   8.8±0.1 8.5±0.3 8.1±0.2 8.4±0.3
+dodgeball 1.8±0.1 1.7±0.1 1.7±0.2 1.7±0.1
+fruitbot  13.1±0.3 12.9±0.4 13.0±0.5 12.5±0.6
+heist     3.0±0.1 3.2±0.3 3.2±0.1 3.0±0.2
+jumper    6.1±0.2 6.0±0.1 5.9±0.1 5.9±0.1
+leaper    3.4±1.1 3.2±0.4 2.6±0.3 3.3±0.2
+maze      5.6±0.2 5.6±0.1 5.7±0.1 5.8±0.1
+miner     7.0±0.9 5.9±0.4 5.6±0.1 6.0±0.2
+ninja     5.7±0.1 5.3±0.2 5.5±0.1 5.6±0.1
+plunder   6.4±0.2 5.6±0.1 5.9±0.5 6.1±0.2
+starpilot 7.0±0.2 4.9±0.6 4.9±0.2 5.8±0.4
+""",
+)
+
+# CTRL paper, split table: improvement of split over joint updates, 3 seeds. Its "Norm. score" is
+# the plain mean over games, which two games of SPR carry.
+SPLIT_OVER_JOINT: dict[str, dict[str, float]] = {
+    "driml": {
+        "bigfish": 0.17,
+        "bossfight": 0.56,
+        "caveflyer": 0.23,
+        "chaser": -0.14,
+        "climber": 0.15,
+        "coinrun": -0.37,
+        "dodgeball": -0.39,
+        "fruitbot": -0.53,
+        "heist": -0.3,
+        "jumper": 0.04,
+        "leaper": -0.04,
+        "maze": 0.01,
+        "miner": 0.88,
+        "ninja": -0.13,
+        "plunder": -0.02,
+        "starpilot": -0.11,
+    },
+    "spr": {
+        "bigfish": 0.15,
+        "bossfight": 10.36,
+        "caveflyer": -0.02,
+        "chaser": -0.13,
+        "climber": 0.14,
+        "coinrun": 2.05,
+        "dodgeball": 0.12,
+        "fruitbot": -0.1,
+        "heist": -0.03,
+        "jumper": 0.0,
+        "leaper": 0.08,
+        "maze": -0.15,
+        "miner": 0.03,
+        "ninja": -0.31,
+        "plunder": -0.18,
+        "starpilot": -0.15,
+    },
+}
 
 # OpenAI's PPO (train-procgen, easy, 200 levels, 64 environments, 3 epochs, mean of 3 seeds): train
 # and test return at 0.5, 1, 2, 4 and 8 million frames, averaged over the last tenth of each.
@@ -21,3 +133,48 @@ OPENAI_PPO: dict[str, tuple[tuple[float, float], ...]] = {
     "plunder": ((4.10, 4.06), (4.01, 3.79), (4.63, 4.38), (4.88, 4.42), (5.37, 4.78)),
     "starpilot": ((4.52, 3.78), (7.24, 6.32), (10.95, 9.66), (17.14, 14.99), (21.03, 18.41)),
 }
+
+METHOD_COLUMNS = {
+    "ppo": ("PPO",),
+    "daac": ("DAAC",),
+    "dbc": ("DBC",),
+    "pse": ("PSE random", "PSE trained"),
+    "diayn": ("DIAYN",),
+    "proto": ("Proto-RL",),
+    "curl": ("CURL",),
+    "ctrl": ("CTRL",),
+}
+ABLATED: dict[tuple[str, object], str] = {  # a value of CTRL's objective -> the paper's name for it
+    ("sampling", "consecutive"): "CTRL consecutive T",
+    ("action_conditioning", False): "CTRL no action",
+    ("cluster_weight", 0): "CTRL no cluster",
+    ("predict_weight", 0): "CTRL no pred",
+}
+
+
+def paper_columns(config: Mapping[str, Any]) -> dict[str, Column]:
+    """The paper's columns for a run's method; none where CTRL is ablated in two ways at once."""
+    method = config["method"]
+    objective = config.get("objective", {}) if method == "ctrl" else {}
+    ablated = [name for (key, value), name in ABLATED.items() if objective.get(key, ()) == value]
+    match ablated:
+        case []:
+            return {name: PAPER[name] for name in METHOD_COLUMNS.get(method, ())}
+        case [name]:
+            return {name: ABLATIONS[name]}
+        case _:
+            return {}
+
+
+class Milestone(NamedTuple):
+    frames: int
+    train: float
+    test: float
+
+
+def openai_ppo(game: str, frames: int) -> Milestone | None:
+    """OpenAI's PPO at the published budget within a tenth of `frames`, if there is one."""
+    budget = min(BUDGETS, key=lambda known: abs(known - frames))
+    if game not in OPENAI_PPO or abs(budget - frames) > 0.1 * budget:
+        return None
+    return Milestone(budget, *OPENAI_PPO[game][BUDGETS.index(budget)])

@@ -1,0 +1,213 @@
+"""Which runs may stand beside each other, and which are averaged.
+
+Runs are compared only if they have the same budget and the same task (levels and way of acting),
+and averaged over seeds only if they have the same values: a variant. What is missing, partial or
+double is named and left out; nothing is averaged over it in silence.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from crosstraj.config import preset
+from crosstraj.errors import BadInput
+from crosstraj.evaluate import EASY_RANGE, normalised
+from crosstraj.report.document import plain
+from crosstraj.report.published import METHOD_COLUMNS
+from crosstraj.report.runs import Evaluation, RunData
+from crosstraj.report.statistics import Scores
+from crosstraj.run import dotted, identity_of
+
+RANGES = "normalised by the easy-mode ranges (jumper and leaper: minimum 3)"
+EQUAL_SEEDS = "Left out so that each game has equally many seeds:"
+
+# What runs of one variant may differ in. The task, `procgen` and how it is judged, is the
+# comparison's.
+NOT_VARIANT = (
+    "seed",
+    "env",
+    "frames",
+    "machine",
+    "saving",
+    "on_nonfinite",
+    "evaluation",
+    "procgen",
+)
+
+
+@dataclass
+class Variant:
+    """Runs with the same values but for game and seed."""
+
+    label: str
+    config: dict[str, Any]  # of one of them
+    changed: dict[str, Any]  # values that are not the preset's
+    finished: dict[tuple[str, int], RunData] = field(default_factory=dict)  # by game and seed
+    partial: dict[tuple[str, int], RunData] = field(default_factory=dict)
+
+    def seeds(self, game: str) -> list[int]:
+        return sorted(seed for name, seed in self.finished if name == game)
+
+    @property
+    def games(self) -> list[str]:
+        return sorted({game for game, _ in self.finished})
+
+    def finals(self, game: str) -> list[Evaluation]:
+        """The last evaluation of each seed."""
+        runs = (self.finished[game, seed] for seed in self.seeds(game))
+        return [final for run in runs if (final := run.final) is not None]
+
+
+@dataclass
+class Comparison:
+    budget: int
+    task: dict[str, Any]
+    variants: list[Variant]
+    doubles: list[str]  # runs that are there twice
+
+    @property
+    def judged(self) -> list[Variant]:
+        """Variants with something to put in a table."""
+        return [variant for variant in self.variants if variant.finished]
+
+    @property
+    def finished_runs(self) -> int:
+        return sum(len(variant.finished) for variant in self.variants)
+
+    @property
+    def games(self) -> list[str]:
+        return sorted({game for variant in self.variants for game in variant.games})
+
+    @property
+    def title(self) -> str:
+        procgen = self.task["procgen"]
+        first, count = procgen.get("first_level", 0), procgen.get("train_levels", 0)
+        levels = f"{procgen.get('mode', '?')} levels {first} to {first + count - 1}"
+        return f"{self.budget:,} frames, {levels}, {self.acting} actions"
+
+    @property
+    def acting(self) -> str:
+        return "greedy" if self.task["greedy"] else "sampled"
+
+    def normalisable(self, games: Iterable[str]) -> list[str]:
+        """Those of the games for which a range is known: Procgen's in easy mode."""
+        easy = self.task["procgen"].get("mode") == "easy"
+        return [game for game in games if easy and game in EASY_RANGE]
+
+    @property
+    def shared_games(self) -> list[str]:
+        """Games with a range that every judged variant has played to the end."""
+        played = [set(variant.games) for variant in self.judged]
+        return self.normalisable(sorted(set.intersection(*played))) if played else []
+
+
+def compare(runs: Sequence[RunData]) -> list[Comparison]:
+    """Comparisons by budget and task, the largest budget first."""
+    groups: dict[str, list[RunData]] = {}
+    for run in runs:
+        task = _task(run.config)
+        groups.setdefault(identity_of(task | {"budget": run.budget}, ()), []).append(run)
+    found = [_comparison(group) for group in groups.values()]
+    return sorted(found, key=lambda one: (-one.budget, one.title))
+
+
+def _task(config: Mapping[str, Any]) -> dict[str, Any]:
+    evaluation = config.get("evaluation", {})
+    return {"procgen": config.get("procgen", {}), "greedy": bool(evaluation.get("greedy"))}
+
+
+def _comparison(runs: Sequence[RunData]) -> Comparison:
+    variants: dict[str, Variant] = {}
+    doubles: list[str] = []
+    for run in runs:
+        identity = identity_of(run.config, NOT_VARIANT)
+        if identity not in variants:
+            changed = changed_values(run.config)
+            label = _label(run.config, changed, identity)
+            if label in (variant.label for variant in variants.values()):
+                label += f" #{identity[:6]}"
+            variants[identity] = Variant(label, run.config, changed or {})
+        variant, key = variants[identity], (run.game, run.seed)
+        if key in variant.finished | variant.partial:
+            doubles.append(
+                f"double: {run.path} is {variant.label}, {run.game}, seed {run.seed} again"
+            )
+            continue
+        (variant.partial if run.final is None else variant.finished)[key] = run
+    order = {method: index for index, method in enumerate(METHOD_COLUMNS)}
+    ordered = sorted(
+        variants.values(), key=lambda v: (order.get(v.config["method"], len(order)), v.label)
+    )
+    return Comparison(runs[0].budget, _task(runs[0].config), ordered, doubles)
+
+
+def changed_values(config: dict[str, Any]) -> dict[str, Any] | None:
+    """Values that are not those of the run's preset; None if this version does not know it."""
+    try:
+        base = dotted(preset(config["method"], config["preset"]).to_dict())
+    except BadInput:
+        return None
+    return {
+        name: value
+        for name, value in dotted(config).items()
+        if name.partition(".")[0] not in NOT_VARIANT and base.get(name) != value
+    }
+
+
+def _label(config: Mapping[str, Any], changed: Mapping[str, Any] | None, identity: str) -> str:
+    """A short name: method, preset unless it is the default, and what was changed."""
+    words = plain(config["method"])[:40]
+    if config["preset"] != "default":
+        words += f" {plain(config['preset'])[:40]}"
+    if changed is None or len(changed) > 3:
+        return f"{words} #{identity[:6]}"
+    values = (f"{name.removeprefix('objective.')}={value}" for name, value in changed.items())
+    return ", ".join([words, *(plain(value)[:60] for value in values)])
+
+
+def named(comparison: Comparison) -> list[str]:
+    """Everything that is not in the tables of a comparison and why, in words."""
+    said = list(comparison.doubles)
+    seeds = sorted({seed for variant in comparison.variants for _, seed in variant.finished})
+    for variant in comparison.variants:
+        for (game, seed), run in sorted(variant.partial.items()):
+            said.append(f"{run.state}: {variant.label}, {game}, seed {seed} ({run.path})")
+        there = {*variant.finished, *variant.partial}
+        absent = [(g, seed) for g in comparison.games for seed in seeds if (g, seed) not in there]
+        said += [f"missing: {words}" for words in _by_seeds(variant, absent)]
+        for (game, seed), run in sorted(variant.finished.items()):
+            if run.final is not None and math.isnan(run.final.seen + run.final.unseen):
+                said.append(f"NaN: {variant.label}, {game}, seed {seed} ({run.path})")
+    counts = {run.config.get("evaluation", {}).get("episodes") for run in _finished(comparison)}
+    if len(counts) > 1:
+        said.append(f"mixed: runs were judged by {' or '.join(sorted(map(str, counts)))} episodes")
+    return said
+
+
+def _by_seeds(variant: Variant, runs: Iterable[tuple[str, int]]) -> list[str]:
+    """Games and seeds in words, games with the same seeds together."""
+    seeds: dict[str, list[str]] = {}
+    for game, seed in runs:
+        seeds.setdefault(game, []).append(str(seed))
+    games: dict[str, list[str]] = {}
+    for game, numbers in seeds.items():
+        games.setdefault(", ".join(numbers), []).append(game)
+    return [f"{variant.label}: seed {ones} of {', '.join(names)}" for ones, names in games.items()]
+
+
+def _finished(comparison: Comparison) -> list[RunData]:
+    return [run for variant in comparison.variants for run in variant.finished.values()]
+
+
+def balanced(variant: Variant, games: Iterable[str]) -> tuple[Scores, list[str]]:
+    """Raw unseen returns with equally many seeds per game, and which runs that leaves out."""
+    games = list(games)
+    count = min(len(variant.seeds(game)) for game in games)
+    left = [(game, seed) for game in games for seed in variant.seeds(game)[count:]]
+    scores = {game: [final.unseen for final in variant.finals(game)[:count]] for game in games}
+    return scores, _by_seeds(variant, left)
+
+
+def normalised_scores(scores: Scores) -> Scores:
+    return {game: [normalised(game, score) for score in row] for game, row in scores.items()}

@@ -1,0 +1,171 @@
+"""A report as plain data, and as Markdown, HTML and LaTeX.
+
+Blocks hold plain text, whatever a run directory put into it; each writer escapes everything it is
+given, so no name can become markup. File names of pictures are our own.
+"""
+
+import html as _html
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, assert_never
+
+
+class Heading(NamedTuple):
+    text: str
+    level: int = 2
+
+
+class Text(NamedTuple):
+    text: str
+
+
+class Items(NamedTuple):
+    items: Sequence[str]
+
+
+class Table(NamedTuple):
+    caption: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+class Picture(NamedTuple):
+    file: str  # relative to the report
+    caption: str
+
+
+Block = Heading | Text | Items | Table | Picture
+
+
+def plain(text: str) -> str:
+    """One line of printable characters: no control codes, no line breaks, no reversed writing."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
+def markdown(blocks: Iterable[Block]) -> str:
+    return "\n\n".join(_markdown(block) for block in blocks) + "\n"
+
+
+def _markdown(block: Block) -> str:
+    match block:
+        case Heading(text, level):
+            return f"{'#' * level} {_marked(text)}"
+        case Text(text):
+            return _marked(text)
+        case Items(items):
+            return "\n".join(f"- {_marked(item)}" for item in items)
+        case Table(caption, head, rows):
+            top, *cells = [[_marked(cell) for cell in row] for row in (head, *rows)]
+            rule = ["---"] + ["---:"] * (len(head) - 1)
+            table = "\n".join(f"| {' | '.join(line)} |" for line in (top, rule, *cells))
+            return f"{_marked(caption)}\n\n{table}"
+        case Picture(file, caption):
+            return f"![{_marked(caption)}]({file})"
+        case other:
+            assert_never(other)
+
+
+def _marked(text: str) -> str:
+    """With a backslash before whatever Markdown, or GitHub's links, could take for its own."""
+    escaped = re.sub(r"[\\`*_\[\]<>|~&!#$@{}]", r"\\\g<0>", plain(text))
+    return re.sub(r":(?=//)|\.(?<=www\.)", r"\\\g<0>", escaped, flags=re.IGNORECASE)
+
+
+STYLE = """
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 66rem; margin: 2rem auto; padding: 0 1rem;
+  color: #1a1a1a; background: #fff }
+h1, h2, h3 { line-height: 1.2; margin: 2em 0 .5em } h1 { margin-top: 0 }
+h2 { border-top: 2px solid #0072b2; padding-top: .6em }
+.wide { overflow-x: auto } table { border-collapse: collapse; margin: .5rem 0 1.5rem }
+.caption { color: #555; margin-bottom: .3rem }
+th, td { padding: .25rem .7rem; border-bottom: 1px solid #ddd; text-align: right;
+  white-space: nowrap; font-variant-numeric: tabular-nums }
+thead th { border-bottom: 2px solid #888; white-space: normal; vertical-align: bottom }
+td.words { text-align: left } th:first-child { text-align: left; font-weight: 600 }
+figure { margin: 1rem 0 2rem } figure img { max-width: 100%; height: auto }
+figcaption { color: #555 } li { margin: .2rem 0; overflow-wrap: anywhere }
+"""
+
+
+def html(title: str, blocks: Iterable[Block]) -> str:
+    """One page that opens from disk; its pictures lie beside it."""
+    body = "\n".join(_element(block) for block in blocks)
+    return (
+        '<!doctype html>\n<html lang="en-GB">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{_text(title)}</title>\n<style>{STYLE}</style>\n</head>\n"
+        f"<body>\n{body}\n</body>\n</html>\n"
+    )
+
+
+def _element(block: Block) -> str:
+    match block:
+        case Heading(text, level):
+            return f"<h{level}>{_text(text)}</h{level}>"
+        case Text(text):
+            return f"<p>{_text(text)}</p>"
+        case Items(items):
+            return "<ul>" + "".join(f"<li>{_text(item)}</li>" for item in items) + "</ul>"
+        case Table(caption, head, rows):
+            top = "".join(f'<th scope="col">{_text(cell)}</th>' for cell in head)
+            body = "\n".join(f"<tr>{_row(row)}</tr>" for row in rows)
+            return (  # the caption stands outside: it must not scroll with a wide table
+                f'<p class="caption">{_text(caption)}</p>\n<div class="wide"><table>\n'
+                f"<thead><tr>{top}</tr></thead>\n<tbody>{body}</tbody></table></div>"
+            )
+        case Picture(file, caption):
+            words = _text(caption)
+            image = f'<img src="{_text(file)}" alt="{words}">'
+            return f"<figure>{image}<figcaption>{words}</figcaption></figure>"
+        case other:
+            assert_never(other)
+
+
+def _row(cells: Sequence[str]) -> str:
+    first, *rest = cells
+    return f'<th scope="row">{_text(first)}</th>' + "".join(map(_cell, rest))
+
+
+def _cell(text: str) -> str:
+    number = re.match(r"[-+–]?(\d|$)|NaN", text)
+    return f"<td>{_text(text)}</td>" if number else f'<td class="words">{_text(text)}</td>'
+
+
+def _text(text: str) -> str:
+    return _html.escape(plain(text), quote=True)
+
+
+LATEX = {
+    "\\": r"\textbackslash{}",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+    "±": r"$\pm$",
+    "≥": r"$\geq$",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "…": r"\ldots{}",
+} | {letter: f"\\{letter}" for letter in "&%$#_{}"}
+
+
+def latex(blocks: Iterable[Block]) -> str:
+    """The tables alone, to be read by a paper: needs the package booktabs."""
+    tables = [block for block in blocks if isinstance(block, Table)]
+    return "\n\n".join(["% needs \\usepackage{booktabs}", *map(_tabular, tables)]) + "\n"
+
+
+def _tabular(table: Table) -> str:
+    def line(cells: Sequence[str]) -> str:
+        return f"{' & '.join(map(_tex, cells))} \\\\"
+
+    rows = "\n".join(map(line, table.rows))
+    return (
+        "\\begin{table}[ht]\n\\centering\n"
+        f"\\caption{{{_tex(table.caption)}}}\n"
+        f"\\begin{{tabular}}{{l{'r' * (len(table.head) - 1)}}}\n\\toprule\n{line(table.head)}\n"
+        f"\\midrule\n{rows}\n\\bottomrule\n\\end{{tabular}}\n\\end{{table}}"
+    )
+
+
+def _tex(text: str) -> str:
+    return "".join(LATEX.get(letter, letter) for letter in plain(text))

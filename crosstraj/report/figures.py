@@ -1,0 +1,208 @@
+"""The figures of a report: learning curves, aggregates, profiles, improvements, levels won."""
+
+import io
+import math
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.patches import Patch
+from matplotlib.ticker import MaxNLocator
+
+from crosstraj.report.comparison import Comparison, Variant
+from crosstraj.report.curves import BLUE, GREEN, GREY, ORANGE, PURPLE, literal
+from crosstraj.report.document import plain
+from crosstraj.report.levels import Outcome
+from crosstraj.report.runs import RunData
+from crosstraj.report.statistics import Estimate, mean_and_sd
+
+# Safe for colour-blind readers (Okabe and Ito); more than eight variants differ in their lines.
+COLOURS = (BLUE, ORANGE, GREEN, PURPLE, "#E69F00", "#56B4E9", GREY, "#000000")
+LOOKS = [(colour, style) for style, colour in product(("-", "--", ":", "-."), COLOURS)]
+Curve = dict[int, list[float]]  # frames -> one return per seed
+
+
+def png(figure: Figure) -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=110)
+    return buffer.getvalue()
+
+
+def canvas(width: float, height: float) -> Figure:
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def learning_curves(comparison: Comparison, split: str) -> Figure:
+    """Return over frames, a panel per game: mean and one standard deviation over seeds."""
+    games = sorted({g for v in comparison.variants for g, _ in v.finished | v.partial})
+    columns = min(4, math.ceil(math.sqrt(len(games))))
+    lines = math.ceil(len(games) / columns)
+    figure = canvas(max(6.0, 3.4 * columns), 2.9 * lines + 0.3 * len(comparison.variants) + 0.5)
+    grid = list(figure.subplots(lines, columns, squeeze=False).flat)
+    for axes, game in zip(grid, games, strict=False):
+        for variant, (colour, style) in zip(comparison.variants, _looks(comparison), strict=True):
+            _draw_variant(axes, variant, game, split, colour, style)
+        axes.set_title(literal(game), fontsize=9)
+        axes.tick_params(labelsize=8)
+        axes.set_xlabel("frames", fontsize=8)
+        axes.set_ylabel(f"return, {split} levels", fontsize=8)
+        axes.ticklabel_format(axis="x", style="sci", scilimits=(3, 3), useMathText=True)
+        axes.set_xlim(0, 1.03 * comparison.budget)
+        axes.grid(alpha=0.3)
+        if not axes.lines:
+            axes.text(0.5, 0.5, "not judged yet", ha="center", transform=axes.transAxes)
+    for axes in grid[len(games) :]:
+        axes.set_axis_off()
+    handles = [
+        figure.axes[0].plot([], [], style, color=colour, marker="o", markersize=3)[0]
+        for colour, style in _looks(comparison)
+    ]
+    names = [_wrapped(f"{v.label} ({_seeds(v)})") for v in comparison.variants]
+    figure.legend(handles, names, loc="outside lower center", ncols=1, fontsize=8)
+    return figure
+
+
+def _looks(comparison: Comparison) -> list[tuple[str, str]]:
+    return [LOOKS[index % len(LOOKS)] for index in range(len(comparison.variants))]
+
+
+def _seeds(variant: Variant) -> str:
+    counts = sorted({len(variant.seeds(game)) for game in variant.games})
+    if not counts:
+        return "partial: thin lines"
+    if counts == [1]:
+        return "1 seed: no band"
+    return f"{' to '.join(map(str, sorted({counts[0], counts[-1]})))} seeds"
+
+
+def _draw_variant(
+    axes: Axes, variant: Variant, game: str, split: str, colour: str, style: str
+) -> None:
+    runs = [variant.finished[game, seed] for seed in variant.seeds(game)]
+    curve = shared_curve(runs, lambda run: _evaluated(run, split))
+    if curve:
+        frames = list(curve)
+        mean, sd = (
+            np.array(column) for column in zip(*map(mean_and_sd, curve.values()), strict=True)
+        )
+        axes.plot(frames, mean, style, color=colour, marker="o", markersize=3)
+        if len(runs) > 1:
+            axes.fill_between(frames, mean - sd, mean + sd, color=colour, alpha=0.18, linewidth=0)
+    if split == "seen":  # what the agent got while it learnt, faintly behind it
+        training = shared_curve(runs, lambda run: dict(run.training))
+        axes.plot(
+            list(training), [float(np.mean(row)) for row in training.values()],
+            style, color=colour, alpha=0.4, linewidth=0.8,
+        )  # fmt: skip
+    for (name, _), run in variant.partial.items():
+        points = _evaluated(run, split) or (dict(run.training) if split == "seen" else {})
+        if name == game and points:
+            axes.plot(list(points), list(points.values()), ":", color=colour, linewidth=0.9)
+
+
+def shared_curve(runs: Sequence[RunData], read: Callable[[RunData], dict[int, float]]) -> Curve:
+    """Returns of all seeds at the frames that each of them has."""
+    curves = [read(run) for run in runs]
+    shared = sorted(set.intersection(*map(set, curves))) if curves else []
+    return {frames: [curve[frames] for curve in curves] for frames in shared}
+
+
+def _evaluated(run: RunData, split: str) -> dict[int, float]:
+    return {e.frames: e.seen if split == "seen" else e.unseen for e in run.evaluations}
+
+
+def intervals(found: Mapping[str, Mapping[str, Estimate]]) -> Figure:
+    """A panel per aggregate, a line per variant: the value, and its interval if there is one."""
+    names = list(next(iter(found.values())))
+    figure = canvas(3.0 * len(names) + 1.5, 0.4 * len(found) + 1.2)
+    grid = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
+    for axes, name in zip(grid, names, strict=True):
+        estimates = [row[name] for row in found.values()]
+        _draw_intervals(axes, estimates, [LOOKS[i % len(LOOKS)][0] for i in range(len(found))])
+        axes.set_title(name, fontsize=9)
+    grid[0].set_yticks(range(len(found)), [_wrapped(label) for label in found], fontsize=8)
+    grid[0].set_ylim(len(found) - 0.5, -0.5)
+    figure.supxlabel("normalised score", fontsize=8)
+    return figure
+
+
+def _draw_intervals(axes: Axes, estimates: Sequence[Estimate], colours: Sequence[str]) -> None:
+    for place, (estimate, colour) in enumerate(zip(estimates, colours, strict=True)):
+        if not math.isnan(estimate.low):
+            axes.plot(
+                [estimate.low, estimate.high], [place, place], color=colour, alpha=0.4, linewidth=7,
+                solid_capstyle="butt",
+            )  # fmt: skip
+            axes.plot([estimate.value], [place], "|", color=colour, markersize=13, mew=2.5)
+        else:  # hollow: no interval
+            axes.plot([estimate.value], [place], "o", color=colour, markersize=7, mfc="white")
+    axes.tick_params(labelsize=8)
+    axes.xaxis.set_major_locator(MaxNLocator(4))
+    axes.grid(alpha=0.3)
+
+
+def profiles(thresholds: Sequence[float], found: Mapping[str, Sequence[Estimate]]) -> Figure:
+    """Share of runs above each normalised score."""
+    figure = canvas(6.4, 3.6 + 0.2 * len(found))
+    axes = figure.subplots()
+    for (label, row), (colour, style) in zip(found.items(), LOOKS * len(found), strict=False):
+        value, low, high = (np.array(column) for column in zip(*row, strict=True))
+        alone = " (1 seed: no band)" if np.isnan(low).all() else ""
+        axes.step(
+            thresholds, value, style, color=colour, where="post", label=_wrapped(label + alone)
+        )
+        axes.fill_between(thresholds, low, high, color=colour, alpha=0.18, step="post", linewidth=0)
+    axes.set_xlabel("normalised score τ", fontsize=9)
+    axes.set_ylabel("share of runs with a score above τ", fontsize=9)
+    axes.set_ylim(-0.02, 1.02)
+    axes.grid(alpha=0.3)
+    figure.legend(loc="outside lower center", fontsize=8)
+    return figure
+
+
+def improvements(found: Sequence[tuple[str, str, Estimate]]) -> Figure:
+    """P(the first beats the second), a line per pair."""
+    figure = canvas(7.5, 0.42 * len(found) + 1.0)
+    axes = figure.subplots()
+    _draw_intervals(axes, [estimate for *_, estimate in found], [BLUE] * len(found))
+    axes.axvline(0.5, color=GREY, linestyle="--", linewidth=1)
+    pairs = [_wrapped(f"{ours} over {theirs}") for ours, theirs, _ in found]
+    axes.set_yticks(range(len(found)), pairs, fontsize=8)
+    axes.set_ylim(len(found) - 0.5, -0.5)
+    axes.set_xlim(-0.02, 1.02)
+    axes.set_xticks([0, 0.25, 0.5, 0.75, 1])
+    axes.set_xlabel("probability of improvement", fontsize=9)
+    return figure
+
+
+def levels(found: Sequence[tuple[str, Outcome]]) -> Figure:
+    """Levels won, tied and lost as shares of those that both have played."""
+    figure = canvas(7.5, 0.42 * len(found) + 1.3)
+    axes = figure.subplots()
+    parts = (("won", BLUE), ("tied", "#BBBBBB"), ("lost", ORANGE))
+    for place, (_, outcome) in enumerate(found):
+        total, left = max(1, outcome.won + outcome.tied + outcome.lost), 0.0
+        for name, colour in parts:
+            count = getattr(outcome, name)
+            bar = axes.barh(place, count / total, left=left, color=colour, height=0.65)
+            if count / total > 0.06:
+                axes.bar_label(bar, [str(count)], label_type="center", fontsize=8)
+            left += count / total
+    names = [_wrapped(f"{pair}, {outcome.split}") for pair, outcome in found]
+    axes.set_yticks(range(len(found)), names, fontsize=8)
+    axes.set_ylim(len(found) - 0.5, -0.5)
+    axes.set_xlim(0, 1)
+    axes.set_xlabel("share of levels (numbers: levels)", fontsize=9)
+    handles = [Patch(color=colour) for _, colour in parts]
+    figure.legend(handles, [n for n, _ in parts], loc="outside upper right", ncols=3, fontsize=8)
+    return figure
+
+
+def _wrapped(text: str) -> str:
+    return "\n".join(map(literal, textwrap.wrap(plain(text), 44))) or " "

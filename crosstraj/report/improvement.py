@@ -1,0 +1,61 @@
+"""Split over joint updates of the encoder: the statistic of the paper's split table.
+
+The table prints, most likely, (split - joint) / |joint| and its plain mean over games, which a game
+with joint returns near zero carries alone (SPR: +10.36 on bossfight makes a mean of +0.74 of a
+median of -0.01). So the difference in units of the game's range stands beside it, and median and
+IQM beside the mean.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from rliable import metrics
+
+from crosstraj.evaluate import EASY_RANGE
+from crosstraj.report.statistics import NAN, Estimate, Matrix, Scores, bootstrap, matrix
+
+
+class Improvement(NamedTuple):
+    ratio: float  # (split - joint) / |joint|; NaN where joint is 0
+    ranged: float  # (split - joint) / (R_max - R_min), easy mode; NaN for a game without a range
+
+
+class Improvements(NamedTuple):
+    games: dict[str, Improvement]  # of the means over seeds
+    ratio: dict[str, Estimate]  # "mean", "median" and "IQM" over games
+    ranged: dict[str, Estimate]
+
+
+def improvement(game: str, split: float, joint: float) -> Improvement:
+    """Of one game, from the mean returns of both."""
+    low, high = EASY_RANGE.get(game, (NAN, NAN))
+    difference = split - joint
+    return Improvement(difference / abs(joint) if joint else NAN, difference / (high - low))
+
+
+CENTRES: dict[str, Callable[[Matrix], Any]] = {
+    "mean": np.mean,
+    "median": np.median,
+    "IQM": metrics.aggregate_iqm,
+}
+
+
+def split_over_joint(split: Scores, joint: Scores) -> Improvements:
+    """Raw returns on the same games, split against joint; intervals where both have two seeds."""
+    if set(split) != set(joint):
+        raise ValueError(f"both need the same games; {set(split) ^ set(joint)} are of one alone")
+    games = sorted(split)
+
+    def by_game(ours: Matrix, theirs: Matrix) -> list[Improvement]:
+        means = zip(games, ours.mean(0).tolist(), theirs.mean(0).tolist(), strict=True)
+        return [improvement(*game) for game in means]
+
+    def statistic(ours: Matrix, theirs: Matrix) -> Matrix:
+        columns = np.array(by_game(ours, theirs)).T
+        return np.array([centre(column) for column in columns for centre in CENTRES.values()])
+
+    tables = [matrix(split), matrix(joint)]
+    found, half = bootstrap(tables, statistic), len(CENTRES)
+    ratio, ranged = (dict(zip(CENTRES, part, strict=True)) for part in (found[:half], found[half:]))
+    return Improvements(dict(zip(games, by_game(*tables), strict=True)), ratio, ranged)

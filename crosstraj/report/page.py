@@ -1,0 +1,196 @@
+"""`crosstraj report`: from run directories to one page with its tables and figures.
+
+    index.html, report.md      the same page twice
+    tables.tex                 its tables for a paper
+    levels.csv                 mean return on every level
+    figures/*.png
+
+All names of files are fixed: nothing in a run directory can choose a path.
+"""
+
+import csv
+import io
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib.figure import Figure
+from rich.console import Console
+from rich.progress import track
+
+from crosstraj.checkpoint import make_directory, write_whole
+from crosstraj.errors import BadInput
+from crosstraj.logs import read_rows
+from crosstraj.report import figures
+from crosstraj.report.comparison import RANGES, Comparison, compare, named
+from crosstraj.report.curves import curves_figure
+from crosstraj.report.document import (
+    Block,
+    Heading,
+    Items,
+    Picture,
+    Text,
+    html,
+    latex,
+    markdown,
+    plain,
+)
+from crosstraj.report.runs import RunData, find_runs, read_run
+from crosstraj.report.sections import aggregates, levels, returns, split
+from crosstraj.report.statistics import CONFIDENCE, RESAMPLES, profile
+
+Files = dict[str, bytes]  # by their place below the output directory
+LEVEL_COLUMNS = ("budget", "variant", "game", "split", "level", "return")
+
+
+def write_report(paths: Iterable[Path], out: Path) -> Path:
+    """Report on the runs at or below these paths; returns the page."""
+    runs, unreadable = _read(find_runs(paths))
+    if not runs:
+        raise BadInput(f"no run can be read: {'; '.join(unreadable)}")
+    title, blocks, files = build(runs, unreadable)
+    files["index.html"] = html(title, blocks).encode()
+    files["report.md"] = markdown(blocks).encode()
+    files["tables.tex"] = latex(blocks).encode()
+    try:
+        make_directory(out / "figures")
+        for name, data in files.items():
+            write_whole(out / name, data)
+    except OSError as error:
+        raise BadInput(f"{out} cannot be written: {error.strerror or error}") from error
+    return out / "index.html"
+
+
+def _read(paths: Sequence[Path]) -> tuple[list[RunData], list[str]]:
+    runs, unreadable = [], []
+    silent = not sys.stderr.isatty()
+    for path in track(paths, "reading runs", console=Console(stderr=True), disable=silent):
+        try:
+            runs.append(read_run(path))
+        except BadInput as error:
+            unreadable.append(f"unreadable: {error}")
+    return runs, unreadable
+
+
+def build(runs: Sequence[RunData], unreadable: Sequence[str]) -> tuple[str, list[Block], Files]:
+    """Title, blocks and the files that they show."""
+    comparisons = compare(runs)
+    one = runs[0].path.resolve().name if len(runs) == 1 else f"{len(runs)} runs"
+    title = f"Report on {plain(one)}"
+    blocks: list[Block] = [Heading(title, 1), Text(METHOD)]
+    if unreadable:
+        blocks += [Text("Directories that could not be read, and are in no table:")]
+        blocks += [Items(unreadable)]
+    if len(comparisons) > 1:
+        blocks.append(Text(MIXED))
+        blocks.append(
+            Items([f"{c.title}: {', '.join(v.label for v in c.variants)}" for c in comparisons])
+        )
+    files: Files = {}
+    for index, comparison in enumerate(comparisons, 1):
+        blocks += _compared(comparison, index, files)
+    if len(runs) == 1:
+        blocks += _health(runs[0].path, one, files)
+    rows = [row for comparison in comparisons for row in levels.level_rows(comparison)]
+    files["levels.csv"] = _csv([LEVEL_COLUMNS, *rows])
+    return title, blocks, files
+
+
+def _health(run: Path, name: str, files: Files) -> list[Block]:
+    figure = curves_figure(read_rows(run / "metrics.jsonl"), name)
+    if figure is None:
+        return []
+    shown = _picture(files, "health", figure, "Learning and health curves.")
+    return [Heading("The health of the run", 3), shown]
+
+
+METHOD = (
+    "Returns are raw, of the frozen policy, on the levels it trained on (seen) and on levels it "
+    "has never seen (unseen), at the end of each run's budget; runs end with the rollout that "
+    f"reaches it. Scores are {RANGES}. Intervals are {100 * CONFIDENCE:.0f} % percentile "
+    f"intervals of a bootstrap over seeds, stratified by game ({RESAMPLES:,} resamples, rliable); "
+    "one seed gives none. Standard deviations are of the sample of seeds."
+)
+MIXED = (
+    "The runs differ in budget or task. They are compared in groups, and nothing is averaged or "
+    "compared across these:"
+)
+HOLLOW = "a hollow point has none"
+NAMED = "Not in the tables, or to be known about them:"
+
+
+def _compared(comparison: Comparison, index: int, files: Files) -> list[Block]:
+    def picture(name: str, figure: Figure, caption: str) -> Picture:
+        return _picture(files, f"{name}-{index}", figure, caption)
+
+    blocks: list[Block] = [Heading(comparison.title), *returns.variants(comparison)]
+    if said := named(comparison):
+        blocks += [Text(NAMED), Items(said)]
+    if comparison.judged:
+        blocks += [Heading("Returns", 3), *returns.returns(comparison)]
+        blocks += [*returns.seen_and_gap(comparison), *returns.normalised_returns(comparison)]
+        blocks += [Heading("Over games and seeds", 3), *_aggregated(comparison, picture)]
+    if table := split.split_blocks(comparison):
+        blocks += [Heading("Split over joint updates", 3), *table]
+    blocks.append(Heading("Learning curves", 3))
+    for name, caption in CURVES.items():
+        figure = figures.learning_curves(comparison, name)
+        blocks.append(picture(f"curves-{name}", figure, caption))
+    blocks.append(Heading("Levels", 3))
+    won = levels.won_levels(comparison)
+    blocks += levels.level_blocks(comparison, won)
+    if unseen := [(pair, one) for pair, one in won if one.split == "unseen"]:
+        figure = figures.levels(unseen)
+        blocks.append(picture("levels", figure, "Unseen levels won, tied and lost."))
+    return [*blocks, *levels.audit_blocks(comparison)]
+
+
+CURVES = {
+    "unseen": "Return on unseen levels over training: mean and one standard deviation over seeds; "
+    "dotted: partial runs.",
+    "seen": "Return on seen levels over training: mean and one standard deviation over seeds; "
+    "dotted: partial runs; faint lines: returns while training, a running mean.",
+}
+
+
+def _aggregated(
+    comparison: Comparison, picture: Callable[[str, Figure, str], Picture]
+) -> list[Block]:
+    found = aggregates.aggregates(comparison)
+    blocks = aggregates.aggregate_blocks(comparison, found)
+    if found is None or comparison.finished_runs < 2:
+        return blocks
+    blocks.append(
+        picture(
+            "aggregates",
+            figures.intervals(found.found),
+            f"Aggregates and their intervals; {HOLLOW}.",
+        )
+    )
+    scores = [score for rows in found.scores.values() for row in rows.values() for score in row]
+    finite = [score for score in scores if np.isfinite(score)]
+    if finite:
+        thresholds = np.linspace(min(0.0, *finite) - 0.02, max(finite) + 0.02, 101).tolist()
+        profiles = {label: profile(rows, thresholds) for label, rows in found.scores.items()}
+        figure = figures.profiles(thresholds, profiles)
+        blocks.append(picture("profiles", figure, "Performance profiles, with their intervals."))
+    if found.pairs:
+        figure = figures.improvements(found.pairs)
+        blocks.append(picture("improvement", figure, f"Probability of improvement; {HOLLOW}."))
+    return blocks
+
+
+def _picture(files: Files, name: str, figure: Figure, caption: str) -> Picture:
+    place = f"figures/{name}.png"
+    files[place] = figures.png(figure)
+    return Picture(place, caption)
+
+
+def _csv(rows: Iterable[Sequence[str]]) -> bytes:
+    """Text that a spreadsheet would take for a formula gets a quote in front."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    for row in rows:
+        writer.writerow([f"'{cell}" if cell[:1] in ("=", "+", "@") else cell for cell in row])
+    return text.getvalue().encode()

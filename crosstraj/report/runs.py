@@ -1,0 +1,143 @@
+"""Run directories as a report reads them: what was trained, how far, and how it was judged."""
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from crosstraj.errors import BadInput
+from crosstraj.evaluate import SPLITS
+from crosstraj.logs import read_rows
+from crosstraj.trained import read_config, read_values
+
+
+class Evaluation(NamedTuple):
+    frames: int
+    seen: float  # mean raw return on training levels
+    unseen: float
+
+
+class Played(NamedTuple):
+    """One episode of the last evaluation."""
+
+    split: str
+    level: int
+    score: float
+
+
+FirstFrames = dict[tuple[str, int], set[str]]  # (split, level) -> hashes of its first frame
+
+
+class RunData(NamedTuple):
+    path: Path
+    config: dict[str, Any]
+    frames: int  # reached
+    training: list[tuple[int, float]]  # frames, running mean of training returns
+    evaluations: list[Evaluation]
+    episodes: list[Played]
+    first_frames: FirstFrames
+
+    @property
+    def game(self) -> str:
+        return str(self.config["env"])
+
+    @property
+    def seed(self) -> int:
+        return int(self.config["seed"])
+
+    @property
+    def budget(self) -> int:
+        return int(self.config["frames"])
+
+    @property
+    def final(self) -> Evaluation | None:
+        """The evaluation at the end of the budget; none if the run is partial."""
+        last = self.evaluations[-1] if self.evaluations else None
+        return last if last is not None and last.frames >= self.budget else None
+
+    @property
+    def state(self) -> str:
+        if self.final is not None:
+            return "finished"
+        judged = "" if self.frames < self.budget else ", not judged at the end"
+        return f"partial: {self.frames:,} of {self.budget:,} frames{judged}"
+
+
+def find_runs(paths: Iterable[Path]) -> list[Path]:
+    """The run directories at or below these paths, each once; a path without any is refused."""
+    found: dict[Path, Path] = {}
+    for path in paths:
+        below = []
+        for directory, names, files in os.walk(path):
+            if "config.json" in files:
+                below.append(Path(directory))
+                names.clear()  # nothing below a run is another run
+            names.sort()
+        if not below:
+            raise BadInput(
+                f"{path} holds no run; give run directories, or a directory that holds some"
+            )
+        found |= {place.resolve(): place for place in below}
+    return list(found.values())
+
+
+def read_run(path: Path) -> RunData:
+    """One run, or a sentence on what is wrong with its directory."""
+    try:
+        config = _config(path)
+        rows = read_rows(path / "metrics.jsonl")
+        updates = [row for row in rows if row["row"] == "update"]
+        evaluations = [
+            Evaluation(int(row["frames"]), float(row["seen_return"]), float(row["unseen_return"]))
+            for row in rows
+            if row["row"] == "evaluation"
+        ]
+        training = [
+            (int(row["frames"]), float(row["train_return"]))
+            for row in updates
+            if "train_return" in row
+        ]
+        frames = max((int(row["frames"]) for row in rows), default=0)
+        last = evaluations[-1].frames if evaluations else 0
+        episodes, first_frames = _episodes(read_rows(path / "episodes.jsonl"), last)
+    except (BadInput, OSError, LookupError, TypeError, ValueError, RecursionError) as error:
+        said = f"{type(error).__name__} {error}" if not isinstance(error, BadInput) else str(error)
+        raise BadInput(f"{path} cannot be read: {said}") from error
+    return RunData(path, config, frames, training, evaluations, episodes, first_frames)
+
+
+KINDS: dict[str, type] = {
+    **dict.fromkeys(("method", "preset", "env"), str),
+    **dict.fromkeys(("seed", "frames"), int),
+    **dict.fromkeys(("procgen", "evaluation", "objective"), dict),
+    **dict.fromkeys(("procgen.first_level", "procgen.train_levels"), int),
+}
+
+
+def _config(path: Path) -> dict[str, Any]:
+    """All values, with those that are newer than the run filled in; else as they stand."""
+    try:
+        config = read_config(path).to_dict()
+    except (BadInput, TypeError):  # of another version, or with a method that is not ours
+        config = read_values(path)
+    for key, kind in KINDS.items():
+        outer, _, inner = key.rpartition(".")
+        value = (config.get(outer, {}) if outer else config).get(inner, kind())
+        if type(value) is not kind or (key not in config and not outer):
+            raise BadInput(f"config.json: {key} is {value!r}, and must be {kind.__name__}")
+    return config
+
+
+def _episodes(rows: Sequence[dict[str, Any]], last: int) -> tuple[list[Played], FirstFrames]:
+    """Returns of the last evaluation; first frames of all."""
+    episodes: list[Played] = []
+    first_frames: FirstFrames = {}
+    for row in rows:
+        split, level = row["split"], int(row["level"])
+        if split not in SPLITS:
+            raise BadInput(f"episodes.jsonl: split is {split!r}, and must be one of {SPLITS}")
+        if level >= 0:
+            first_frames.setdefault((split, level), set()).add(str(row["first_frame"]))
+        if row["frames"] == last:
+            episodes.append(Played(split, level, float(row["score"])))
+    return episodes, first_frames

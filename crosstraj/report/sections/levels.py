@@ -1,0 +1,126 @@
+"""Levels won and lost between variants, and the audit of repeated levels."""
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+import numpy as np
+
+from crosstraj.evaluate import EASY_RANGE
+from crosstraj.report.cells import NONE, number
+from crosstraj.report.comparison import Comparison, Variant
+from crosstraj.report.document import Block, Items, Table, Text
+from crosstraj.report.levels import (
+    AUDIT_LIMIT,
+    Level,
+    Outcome,
+    audit,
+    gather_frames,
+    level_returns,
+    won_and_lost,
+)
+from crosstraj.report.runs import Played, RunData
+
+
+def won_levels(comparison: Comparison) -> list[tuple[str, Outcome]]:
+    """For each pair of variants, their levels pooled over the games that both have played."""
+    found = []
+    for earlier, later in combinations(comparison.judged, 2):
+        games = set(later.games) & set(earlier.games)
+        total: dict[str, Outcome] = {}
+        for game in sorted(games):
+            for one in won_and_lost(_levels(later, game), _levels(earlier, game)):
+                before = total.get(one.split, Outcome(one.split, 0, 0, 0, 0))
+                sums = (x + y for x, y in zip(before[1:], one[1:], strict=True))
+                total[one.split] = Outcome(one.split, *sums)
+        pair = f"{later.label} over {earlier.label}"
+        found += [(pair, one) for one in total.values() if sum(one[1:])]
+    return found
+
+
+def _levels(variant: Variant, game: str) -> dict[Level, float]:
+    return level_returns(_episodes(variant, game))
+
+
+def _episodes(variant: Variant, game: str) -> Iterator[Played]:
+    for seed in variant.seeds(game):
+        yield from variant.finished[game, seed].episodes
+
+
+def level_blocks(comparison: Comparison, found: Sequence[tuple[str, Outcome]]) -> list[Block]:
+    runs = [run for variant in comparison.judged for run in variant.finished.values()]
+    silent = [str(run.path) for run in runs if not run.episodes]
+    blocks: list[Block] = []
+    if silent:
+        blocks.append(Text("Without episodes.jsonl, so not in what follows on levels:"))
+        blocks.append(Items(silent))
+    if found:
+        rows = [[pair, *map(str, one)] for pair, one in found]
+        head = ["pair", "levels", "won", "tied", "lost", "not comparable"]
+        caption = (
+            "Levels on which the first variant's mean return is above, equal to and below the "
+            "second's, all seeds and games together; not comparable: played by one of them only, "
+            "or NaN. Returns by level are in levels.csv."
+        )
+        blocks.append(Table(caption, head, rows))
+    elif len(comparison.judged) > 1:
+        blocks.append(Text("No level was played by two variants."))
+    return blocks
+
+
+def level_rows(comparison: Comparison) -> Iterator[list[str]]:
+    """game, split, level, variant, return: the rows of levels.csv."""
+    for variant in comparison.judged:
+        for game in variant.games:
+            for (split, level), score in _levels(variant, game).items():
+                yield [
+                    str(comparison.budget),
+                    variant.label,
+                    game,
+                    split,
+                    str(level),
+                    f"{score:.6g}",
+                ]
+
+
+def audit_blocks(comparison: Comparison) -> list[Block]:
+    """Repeated levels by game; runs that stack frames are audited apart."""
+    groups: dict[tuple[str, int], list[RunData]] = {}
+    for variant in comparison.variants:
+        for (game, _), run in {**variant.finished, **variant.partial}.items():
+            if run.first_frames:
+                groups.setdefault((game, run.config.get("frame_stack", 1)), []).append(run)
+    if not groups:
+        return [Text("No level audit: no run has recorded the first frames of its levels.")]
+    rows, split = [], []
+    for (game, stack), runs in sorted(groups.items()):
+        found = audit(gather_frames(runs))
+        share = len(found.repeats) / found.unseen if found.unseen else math.nan
+        name = game if stack == 1 else f"{game}, {stack} frames stacked"
+        trained = comparison.task["procgen"].get("train_levels", 0)
+        seen = f"{found.seen} of {trained}" if game in EASY_RANGE else str(found.seen)
+        repeated = f"{len(found.repeats)} ({share:.1%})" if found.unseen else NONE
+        rows.append([name, seen, str(found.unseen), repeated, *map(str, found[3:])])
+        split += _by_repeat(comparison, game, set(found.repeats))
+    head = [
+        "game", "seen levels played", "unseen levels played", "unseen that repeat a seen one",
+        "unseen that repeat an unseen one", "numbers in both", "levels with two first frames",
+    ]  # fmt: skip
+    blocks: list[Block] = [Table("Level audit by first frames.", head, rows), Text(AUDIT_LIMIT)]
+    if split:
+        head = ["variant", "game", "unseen return, repeated levels", "other levels"]
+        blocks.append(Table("Does repetition help? Mean return (episodes).", head, split))
+    return blocks
+
+
+def _by_repeat(comparison: Comparison, game: str, repeated: set[int]) -> list[list[str]]:
+    rows = []
+    for variant in comparison.judged if repeated else []:
+        unseen = [e for e in _episodes(variant, game) if e.split == "unseen"]
+        parts: tuple[list[float], list[float]] = ([], [])
+        for episode in unseen:
+            parts[episode.level not in repeated].append(episode.score)
+        if unseen:
+            shown = (f"{number(float(np.mean(p)))} ({len(p)})" if p else NONE for p in parts)
+            rows.append([variant.label, game, *shown])
+    return rows

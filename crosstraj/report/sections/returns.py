@@ -1,0 +1,181 @@
+"""What was run, and the paper's table: returns by game, ours with the published ones beside."""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from crosstraj.evaluate import normalised
+from crosstraj.report.cells import NONE, number, spread
+from crosstraj.report.comparison import RANGES, Comparison, Variant
+from crosstraj.report.document import Block, Items, Table, Text
+from crosstraj.report.published import (
+    ABLATION_SEEDS,
+    PAPER_FRAMES,
+    PAPER_SEEDS,
+    Column,
+    Published,
+    openai_ppo,
+    paper_columns,
+)
+from crosstraj.report.runs import Evaluation
+
+
+def variants(comparison: Comparison) -> list[Block]:
+    rows = [
+        [
+            variant.label,
+            variant.config["method"],
+            variant.config["preset"],
+            ", ".join(f"{name}={value}" for name, value in variant.changed.items()) or NONE,
+            str(len(variant.games)),
+            _counts([len(variant.seeds(game)) for game in variant.games]),
+            str(len(variant.partial)),
+        ]
+        for variant in comparison.variants
+    ]
+    head = ["variant", "method", "preset", "changed from the preset", "games", "seeds", "partial"]
+    blocks: list[Block] = [Table("What was run; each variant is averaged by itself.", head, rows)]
+    by_method: dict[str, list[str]] = {}
+    for variant in comparison.variants:
+        by_method.setdefault(variant.config["method"], []).append(variant.label)
+    mixed = [
+        f"{method} was run with {len(labels)} sets of values, which are not averaged: "
+        + "; ".join(labels)
+        for method, labels in by_method.items()
+        if len(labels) > 1
+    ]
+    return [*blocks, Items(mixed)] if mixed else blocks
+
+
+def _counts(counts: Iterable[int]) -> str:
+    known = sorted(set(counts))
+    return " to ".join(map(str, sorted({known[0], known[-1]}))) if known else "0"
+
+
+class Beside(NamedTuple):
+    """A published column, and the place after which it stands."""
+
+    name: str
+    column: Column
+
+
+def published(comparison: Comparison) -> list[tuple[Variant, list[Beside]]]:
+    """Each judged variant with the columns to put after it: those of its method, once."""
+    procgen = comparison.task["procgen"]
+    theirs = (procgen.get("mode"), procgen.get("train_levels")) == ("easy", 200)
+    found: list[tuple[Variant, list[Beside]]] = []
+    done: set[str] = set()
+    for variant in reversed(comparison.judged):
+        columns = paper_columns(variant.config) if theirs else {}
+        beside = [Beside(f"{name}, paper", c) for name, c in columns.items() if name not in done]
+        if theirs and variant.config["method"] == "ppo" and "ppo" not in done:
+            beside += _openai(comparison)
+            done.add("ppo")
+        done |= set(columns)
+        found.insert(0, (variant, beside))
+    return found
+
+
+def _openai(comparison: Comparison) -> list[Beside]:
+    found = {game: openai_ppo(game, comparison.budget) for game in comparison.games}
+    known = {game: entry for game, entry in found.items() if entry is not None}
+    if not known:
+        return []
+    column = {game: Published(entry.test, math.nan) for game, entry in known.items()}
+    frames = next(iter(known.values())).frames
+    return [Beside(f"PPO, OpenAI at {frames:,}", column)]
+
+
+def returns(comparison: Comparison) -> list[Block]:
+    """The paper's table: unseen return, ours and theirs."""
+    columns = published(comparison)
+    head = ["game"]
+    for variant, beside in columns:
+        head += [variant.label, *(entry.name for entry in beside)]
+    rows = []
+    for game in comparison.games:
+        row = [game]
+        for variant, beside in columns:
+            row.append(spread([final.unseen for final in variant.finals(game)]))
+            row += [_theirs(entry.column.get(game)) for entry in beside]
+        rows.append(row)
+    caption = (
+        "Raw return on unseen levels: mean ± standard deviation over seeds (number of seeds), ours "
+        f"after {comparison.budget:,} frames."
+    )
+    if any(beside for _, beside in columns):
+        caption += (
+            f" Paper: CTRL paper, after {PAPER_FRAMES:,} frames, {PAPER_SEEDS} seeds (ablations "
+            f"{ABLATION_SEEDS})"
+        )
+        same = comparison.budget == PAPER_FRAMES
+        caption += "." if same else ": another budget, so the numbers are not of one kind."
+        caption += (
+            " Its starpilot, fruitbot, chaser, miner and plunder disagree with every other "
+            "published source."
+        )
+    return [Table(caption, head, rows)]
+
+
+def _theirs(entry: Published | None) -> str:
+    if entry is None:
+        return NONE
+    return number(entry.mean) if math.isnan(entry.sd) else f"{entry.mean:.1f} ± {entry.sd:.1f}"
+
+
+def seen_and_gap(comparison: Comparison) -> list[Block]:
+    frames = f"after {comparison.budget:,} frames: mean ± standard deviation over seeds (seeds)"
+    return [
+        _by_game(f"Raw return on seen levels {frames}.", comparison, lambda final: final.seen),
+        _by_game(
+            f"Generalisation gap, seen minus unseen return of each run, {frames}.",
+            comparison,
+            lambda final: final.seen - final.unseen,
+        ),
+    ]
+
+
+def _by_game(caption: str, comparison: Comparison, value: Callable[[Evaluation], float]) -> Table:
+    judged = comparison.judged
+    rows = [
+        [game, *(spread([value(final) for final in v.finals(game)]) for v in judged)]
+        for game in comparison.games
+    ]
+    return Table(caption, ["game", *(variant.label for variant in judged)], rows)
+
+
+def normalised_returns(comparison: Comparison) -> list[Block]:
+    """Each game's score on a common scale, and the mean over games where none is missing."""
+    games = comparison.normalisable(comparison.games)
+    if not games:
+        return [Text("No normalised scores: ranges are known for Procgen's games in easy mode.")]
+    columns = published(comparison)
+    head, rows = ["game"], [[game] for game in games]
+    mean = [f"mean of {len(games)}"]
+    for variant, beside in columns:
+        head.append(variant.label)
+        ours = {g: [normalised(g, f.unseen) for f in variant.finals(g)] for g in games}
+        for row in rows:
+            row.append(spread(ours[row[0]], 3))
+        mean.append(_mean_over_games({g: float(np.mean(v)) for g, v in ours.items() if v}, games))
+        for name, column in beside:
+            head.append(name)
+            theirs = {g: normalised(g, column[g].mean) for g in games if g in column}
+            for row in rows:
+                row.append(number(theirs[row[0]], 3) if row[0] in theirs else NONE)
+            mean.append(_mean_over_games(theirs, games))
+    caption = (
+        f"Normalised unseen return after {comparison.budget:,} frames (published: see above), "
+        f"{RANGES}. The mean over games is given where no game is missing."
+    )
+    others = sorted(set(comparison.games) - set(games))
+    left: list[Block] = [Text(f"Without a known range: {', '.join(others)}.")] if others else []
+    return [Table(caption, head, [*rows, mean]), *left]
+
+
+def _mean_over_games(scores: dict[str, float], games: Sequence[str]) -> str:
+    if set(scores) != set(games):
+        return f"{NONE} ({len(scores)} games)"
+    return number(float(np.mean(list(scores.values()))), 3)
