@@ -47,7 +47,10 @@ def configurations() -> dict[str, Config]:
     }
 
 
-PEERS = {"stable-baselines3": StableBaselines3, "textbook": Textbook}
+PEERS: dict[str, type[StableBaselines3] | type[Textbook]] = {
+    "stable-baselines3": StableBaselines3,
+    "textbook": Textbook,
+}
 
 
 def serve(name: str, threads: int, line: Connection) -> None:
