@@ -131,12 +131,12 @@ class Impala(nn.Module):
             return self.native(frames)
         pixels = frames.permute(0, 3, 1, 2).to(self.last.weight.dtype).mul_(1 / 255)
         with self._precision(frames):
-            return F.relu_(self.stages(pixels)).float()
+            return F.relu_(self.stages(pixels)).to(pixels.dtype)
 
     def project(self, spatial: Tensor) -> Tensor:
         """[B, 32, h, w] -> [B, 256]."""
         with self._precision(spatial):
-            return self.norm(F.relu_(self.last(spatial.flatten(1)))).float()
+            return self.norm(F.relu_(self.last(spatial.flatten(1)))).to(spatial.dtype)
 
     def features(self, frames: Tensor) -> Tensor:
         return self.project(self.map(frames))
