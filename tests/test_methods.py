@@ -107,7 +107,7 @@ ROWS = {
         ties=lambda batch: torch.arange(len(batch.frames)).view(2, -1).T,
         floor=lambda seen: seen["code_entropy"],  # of the targets of a cross-entropy
         nonsense=(
-            *(("prototypes", 1), ("width", 0), ("temperature", 0.0), ("momentum", 1.0)),
+            *(("prototypes", 1), ("width", 0), ("temperature", 0.0), ("target_decay", 1.0)),
             *(("shift", -1), ("queue", 100), ("neighbours", 0)),
         ),
         # No word of `alive`: what follows a random frame cannot be foretold (see test_proto).

@@ -38,7 +38,7 @@ class ProtoConfig:
     """Sinkhorn iterations."""
     shift: int = 4
     """Frames are moved at random by up to this many pixels."""
-    momentum: float = 0.95
+    target_decay: float = 0.95
     """How much of the target network stays at each step (the source: at every second)."""
     neighbours: int = 3
     """Intrinsic reward: the distance to this-many-th nearest of the frames kept."""
@@ -53,8 +53,8 @@ class ProtoConfig:
             raise BadInput(f"objective.prototypes={self.prototypes}: clustering needs at least 2")
         if self.temperature <= 0:
             raise BadInput(f"objective.temperature={self.temperature}: must be above 0")
-        if not 0 <= self.momentum < 1:
-            raise BadInput(f"objective.momentum={self.momentum}: must lie in [0, 1)")
+        if not 0 <= self.target_decay < 1:
+            raise BadInput(f"objective.target_decay={self.target_decay}: must lie in [0, 1)")
         if self.shift < 0:
             raise BadInput(f"objective.shift={self.shift}: must not be negative")
         if self.queue < max(self.prototypes, self.neighbours):
@@ -138,5 +138,5 @@ class Proto(Objective):
     @torch.no_grad()
     def after_step(self, encoder: nn.Module) -> None:
         self.prototypes.copy_(ops.unit(self.prototypes))
-        ops.follow(self.target_encoder, encoder, self.config.momentum)
-        ops.follow(self.target_projector, self.projector, self.config.momentum)
+        ops.follow(self.target_encoder, encoder, self.config.target_decay)
+        ops.follow(self.target_projector, self.projector, self.config.target_decay)
