@@ -95,7 +95,7 @@ def slow_loss(learner: Learner, method: SPR, batch: Batch) -> float:
             true = method.target.map(batch.frames[place[k : k + 1]])
             t = method.target.project(ops.min_max(true))[0]
             if batch.valid[b, k]:
-                terms.append(float(2 - 2 * torch.cosine_similarity(y, t, dim=0)))
+                terms.append(float(2 - 2 * torch.cosine_similarity(y.detach(), t, dim=0)))
     return sum(terms) / len(terms)
 
 
