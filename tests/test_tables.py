@@ -11,8 +11,8 @@ from crosstraj.errors import BadInput
 from crosstraj.experiment import default_out
 from crosstraj.jobs import Job, prepare
 from crosstraj.plan import Experiment, Values
+from crosstraj.report.improvement import Improvement, over_games
 from crosstraj.report.results import area, read_result, spread
-from crosstraj.report.split import gains, over_games
 from crosstraj.report.tables import make_table
 
 PPO: Values = {"method": "ppo", "preset": "default"}
@@ -154,19 +154,11 @@ def test_a_trial_has_its_own_results() -> None:
     assert default_out(trial) == Path("results/e-scale-0.01")
 
 
-def test_gains_are_relative_to_joint_and_to_the_range_of_the_game() -> None:
-    assert gains("bigfish", 2.0, 3.0) == (0.5, pytest.approx(1 / 39))
-    assert gains("fruitbot", -2.0, -3.0) == (-0.5, pytest.approx(-1 / 33.9))  # by |joint|
-    relative, of_range = gains("bigfish", 0.0, 1.0)
-    assert math.isnan(relative)
-    assert of_range == pytest.approx(1 / 39)
-
-
 def test_the_paper_s_own_column_has_these_statistics() -> None:
     """Table of split updates, SPR: bossfight's +10.36 makes the mean of +.74."""
     column = [0.15, 10.36, -0.02, -0.13, 0.14, 2.05, 0.12, -0.1, -0.03, 0.0]
     column += [0.08, -0.15, 0.03, -0.31, -0.18, -0.15]
-    found = over_games([(x, -x) for x in column])
+    found = over_games([Improvement(x, -x) for x in column])
     assert found["mean"][0] == pytest.approx(0.74, abs=0.005)
     ordered = sorted(column)
     assert found["median"][0] == pytest.approx((ordered[7] + ordered[8]) / 2)
@@ -187,3 +179,4 @@ def test_the_split_table(tmp_path: Path) -> None:
     assert "| bigfish | +0.50 | +0.03 |" in text
     assert "| coinrun | - | - |" in text  # without both there is no gain
     assert "| **mean** | +0.50 | +0.03 |" in text
+    assert "Games that both have: X 1 of 2" in text

@@ -13,6 +13,9 @@ from crosstraj.report.document import plain
 
 # Safe for colour-blind readers (Okabe and Ito).
 BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#777777"
+COLOURS = (BLUE, ORANGE, GREEN, PURPLE, "#E69F00", "#56B4E9", GREY, "#000000")
+# Colour and line of each variant; more than eight differ in their lines.
+LOOKS = [(colour, style) for style in ("-", "--", ":", "-.") for colour in COLOURS]
 
 
 def draw_curves(run: Path, out: Path) -> Path:

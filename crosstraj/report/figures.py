@@ -4,7 +4,6 @@ import io
 import math
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from itertools import product
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -14,15 +13,12 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from crosstraj.report.comparison import Comparison, Variant
-from crosstraj.report.curves import BLUE, GREEN, GREY, ORANGE, PURPLE, literal
+from crosstraj.report.curves import BLUE, GREY, LOOKS, ORANGE, literal
 from crosstraj.report.document import plain
 from crosstraj.report.levels import Outcome
 from crosstraj.report.runs import RunData
 from crosstraj.report.statistics import Estimate, mean_and_sd
 
-# Safe for colour-blind readers (Okabe and Ito); more than eight variants differ in their lines.
-COLOURS = (BLUE, ORANGE, GREEN, PURPLE, "#E69F00", "#56B4E9", GREY, "#000000")
-LOOKS = [(colour, style) for style, colour in product(("-", "--", ":", "-."), COLOURS)]
 Curve = dict[int, list[float]]  # frames -> one return per seed
 
 

@@ -6,7 +6,7 @@ median of -0.01). So the difference in units of the game's range stands beside i
 IQM beside the mean.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,6 +41,15 @@ CENTRES: dict[str, Callable[[Matrix], Any]] = {
 }
 
 
+def over_games(found: Sequence[Improvement]) -> dict[str, Improvement]:
+    """Mean, median and IQM of both; NaN where a game's is, or where there is no game."""
+    columns = np.array(found or [(NAN, NAN)]).T
+    return {
+        name: Improvement(*(float(centre(column)) for column in columns))
+        for name, centre in CENTRES.items()
+    }
+
+
 def split_over_joint(split: Scores, joint: Scores) -> Improvements:
     """Raw returns on the same games, split against joint; intervals where both have two seeds."""
     if set(split) != set(joint):
@@ -52,10 +61,9 @@ def split_over_joint(split: Scores, joint: Scores) -> Improvements:
         return [improvement(*game) for game in means]
 
     def statistic(ours: Matrix, theirs: Matrix) -> Matrix:
-        columns = np.array(by_game(ours, theirs)).T
-        return np.array([centre(column) for column in columns for centre in CENTRES.values()])
+        return np.array([*over_games(by_game(ours, theirs)).values()]).ravel()
 
     tables = [matrix(split), matrix(joint)]
-    found, half = bootstrap(tables, statistic), len(CENTRES)
-    ratio, ranged = (dict(zip(CENTRES, part, strict=True)) for part in (found[:half], found[half:]))
+    found = bootstrap(tables, statistic)
+    ratio, ranged = (dict(zip(CENTRES, found[part::2], strict=True)) for part in (0, 1))
     return Improvements(dict(zip(games, by_game(*tables), strict=True)), ratio, ranged)

@@ -138,7 +138,7 @@ METHOD_COLUMNS = {
     "ppo": ("PPO",),
     "daac": ("DAAC",),
     "dbc": ("DBC",),
-    "pse": ("PSE random", "PSE trained"),
+    "pse": ("PSE random",),
     "diayn": ("DIAYN",),
     "proto": ("Proto-RL",),
     "curl": ("CURL",),
@@ -154,10 +154,11 @@ ABLATED: dict[tuple[str, object], str] = {  # a value of CTRL's objective -> the
 
 def paper_columns(config: Mapping[str, Any]) -> dict[str, Column]:
     """The paper's columns for a run's method; none where CTRL is ablated in two ways at once."""
-    method = config["method"]
-    objective = config.get("objective", {}) if method == "ctrl" else {}
+    method, objective = config["method"], config.get("objective", {})
+    if method == "pse" and objective.get("policies") == "pretrained":
+        return {"PSE trained": PAPER["PSE trained"]}
     ablated = [name for (key, value), name in ABLATED.items() if objective.get(key, ()) == value]
-    match ablated:
+    match ablated if method == "ctrl" else []:
         case []:
             return {name: PAPER[name] for name in METHOD_COLUMNS.get(method, ())}
         case [name]:

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 
 from crosstraj.evaluate import EASY_RANGE, normalised
 from crosstraj.plan import Experiment
+from crosstraj.report.curves import LOOKS, literal
 from crosstraj.report.results import (
     Result,
     Spread,
@@ -28,9 +29,6 @@ HEALTH = {  # heading -> figure of a row, newest value; shown where a run has it
     "objective's KL": "objective_kl",
     "feature scale": "feature_std",
 }
-# Safe for colour-blind readers (Okabe and Ito); more than eight variants differ in their lines.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#777777", "#000000")
-STYLES = ("-", "--", ":", "-.")
 
 
 def returns(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
@@ -165,17 +163,18 @@ def draw(plan: Experiment, cells: Cells, path: Path) -> Path:
     figure = Figure(figsize=(max(5.0, 3.4 * columns), 2.8 * lines + 1.0), layout="constrained")
     FigureCanvasAgg(figure)
     grid = list(figure.subplots(lines, columns, squeeze=False).flat)
-    looks = [(c, s) for s in STYLES for c in COLOURS]
     for axes, game in zip(grid, games, strict=False):
-        for variant, (colour, style) in zip(variants, cycle(looks), strict=False):
+        for variant, (colour, style) in zip(variants, cycle(LOOKS), strict=False):
             curve = mean_curve(cells[variant, game])
             frames, mean = [f for f, _ in curve], [s.mean for _, s in curve]
-            axes.plot(frames, mean, style, color=colour, label=variant, marker="o", markersize=3)
+            axes.plot(
+                frames, mean, style, color=colour, label=literal(variant), marker="o", markersize=3
+            )
             deviation = [s.deviation or 0.0 for _, s in curve]
             low = [m - d for m, d in zip(mean, deviation, strict=True)]
             high = [m + d for m, d in zip(mean, deviation, strict=True)]
             axes.fill_between(frames, low, high, color=colour, alpha=0.15, linewidth=0)
-        axes.set_title(game, fontsize=9)
+        axes.set_title(literal(game), fontsize=9)
         axes.tick_params(labelsize=7)
         axes.ticklabel_format(axis="x", style="sci", scilimits=(3, 3), useMathText=True)
         axes.grid(alpha=0.3)
@@ -185,7 +184,7 @@ def draw(plan: Experiment, cells: Cells, path: Path) -> Path:
     figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=8)
     done, total = (sum(f(r) for c in cells.values() for r in c) for f in (is_finished, lambda r: 1))
     state = "" if done == total else f" (partial: {done} of {total} runs)"
-    title = fill(f"{plan.title}{state}", int(13 * figure.get_figwidth()))
+    title = fill(literal(f"{plan.title}{state}"), int(13 * figure.get_figwidth()))
     figure.suptitle(f"{title}\nreturn on unseen levels over frames", fontsize=10)
     figure.savefig(path, dpi=110)
     return path
