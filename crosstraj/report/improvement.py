@@ -43,7 +43,7 @@ CENTRES: dict[str, Callable[[Matrix], Any]] = {
 
 def over_games(found: Sequence[Improvement]) -> dict[str, Improvement]:
     """Mean, median and IQM of both; NaN where a game's is, or where there is no game."""
-    columns = np.array(found or [(NAN, NAN)]).T
+    columns = np.array(found or [Improvement(NAN, NAN)]).T
     return {
         name: Improvement(*(float(centre(column)) for column in columns))
         for name, centre in CENTRES.items()
