@@ -85,10 +85,14 @@ def flops_per_frame(config: Config) -> dict[str, float]:
 
 
 def peak_memory(arguments: Sequence[str]) -> int:
-    """Bytes of resident memory at the peak of a fresh process that runs `crosstraj train`."""
+    """Bytes of resident memory at the peak of a fresh process that runs `crosstraj train`.
+
+    From the kernel's record of its memory: getrusage would also count the process it came from.
+    """
     script = (
-        "import resource, sys; from crosstraj.cli import main; code = main(sys.argv[1:]);"
-        "print('PEAK', resource.getrusage(resource.RUSAGE_SELF).ru_maxrss); sys.exit(code)"
+        "import re, sys; from crosstraj.cli import main; code = main(sys.argv[1:]);"
+        "print('PEAK', re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1]);"
+        "sys.exit(code)"
     )
     done = subprocess.run(
         [sys.executable, "-c", script, "train", *arguments],

@@ -11,6 +11,7 @@
 
 typedef float v8 __attribute__((vector_size(32), aligned(4), may_alias));
 typedef int32_t i8 __attribute__((vector_size(32), aligned(4), may_alias));
+typedef uint8_t u8 __attribute__((vector_size(8), aligned(1), may_alias));
 
 #define INLINE static inline __attribute__((always_inline))
 #define PAD(w, c) (((w) + 2) * ((w) + 2) * (c))        // floats of a W x W image with its border
@@ -143,11 +144,12 @@ static void border(float *a, int W, int c, float value) {
                 a[AT(i, W + 1, W, c) + k] = value;
 }
 
-// 3x3 max pooling, stride 2, of a 2W x 2W image whose border is -inf; which of the nine won goes to won.
-static void pool(const float *in, int W, int c, float *out, uint8_t *won) {
+// 3x3 max pooling, stride 2, of a 2W x 2W image whose border is -inf; which of the nine won goes to won,
+// unless that is null.
+INLINE void pool_any(const float *in, int W, int c, float *out, uint8_t *won) {
     for (int y = 0; y < W; y++)
         for (int x = 0; x < W; x++)
-            for (int b = 0; b < c; b += 8, won += 8) {
+            for (int b = 0; b < c; b += 8) {
                 v8 most = *(v8 *)(in + AT(2 * y, 2 * x, 2 * W, c) + b);
                 i8 best = {0};
 #pragma GCC unroll 9
@@ -158,8 +160,13 @@ static void pool(const float *in, int W, int c, float *out, uint8_t *won) {
                     most = where(more, v, most);
                 }
                 *(v8 *)(out + AT(y + 1, x + 1, W, c) + b) = most;
-                for (int i = 0; i < 8; i++) won[i] = (uint8_t)best[i];
+                if (won) *(u8 *)won = __builtin_convertvector(best, u8), won += 8;
             }
+}
+
+static void pool(const float *in, int W, int c, float *out, uint8_t *won) {
+    if (won) pool_any(in, W, c, out, won);
+    else pool_any(in, W, c, out, NULL);  // a constant, so that no winner is looked for
 }
 
 static void pool_back(const float *g, int W, int c, float *out, const uint8_t *won) {
@@ -168,8 +175,7 @@ static void pool_back(const float *g, int W, int c, float *out, const uint8_t *w
         for (int x = 0; x < W; x++)
             for (int b = 0; b < c; b += 8, won += 8) {
                 v8 a = *(v8 *)(g + AT(y + 1, x + 1, W, c) + b);
-                i8 best;
-                for (int i = 0; i < 8; i++) best[i] = won[i];
+                i8 best = __builtin_convertvector(*(u8 *)won, i8);
 #pragma GCC unroll 9
                 for (int k = 0; k < 9; k++)
                     *(v8 *)(out + AT(2 * y + k / 3, 2 * x + k % 3, 2 * W, c) + b) +=
@@ -219,13 +225,12 @@ static void leave(Room r) {
 
 // Images begin..end of frames [n,64,64,3] -> out [n,8,8,32]. params: per layer weights as in conv, then
 // bias. keep: [n, KEPT], or null when no gradient follows.
-static void forward_some(int begin, int end, const uint8_t *frames, const float *params,
+static void forward_some(Room r, int begin, int end, const uint8_t *frames, const float *params,
                          float *keep, float *out) {
-    Room r = room(keep != NULL);
     for (int i = begin; i < end; i++) {
         const float *w = params, *x = r.image;
         float *k = keep ? keep + (long)i * KEPT : r.own;
-        uint8_t *won = (uint8_t *)(k + FLOATS);
+        uint8_t *won = keep ? (uint8_t *)(k + FLOATS) : NULL;
         load(frames + (long)i * FRAME, r.image);
         for (int s = 0; s < STAGES; s++) {
             int c = CO[s], W = SIZE[s], size = PAD(W, c), step = PARAMS(c, c);
@@ -233,10 +238,9 @@ static void forward_some(int begin, int end, const uint8_t *frames, const float 
             conv(x, CI[s], 2 * W, w, r.wide[s], c, (Then){w + 9 * CI[s] * c});
             w += PARAMS(CI[s], c);
             pool(r.wide[s], W, c, y, won);
-            won += W * W * c;
-            if (keep) border(y, W, c, 0);
+            if (keep) won += W * W * c, border(y, W, c, 0);
             for (int b = 0; b < 2; b++, w += 2 * step) {
-                float *a = k + 2 * b * size, *h = a + size;
+                float *a = keep ? k + 2 * b * size : k, *h = a + size;  // else used twice: less cache
                 relu(y, a, size);
                 if (keep) border(h, W, c, 0);
                 conv(a, c, W, w, h, c, (Then){w + 9 * c * c, 1});
@@ -248,23 +252,26 @@ static void forward_some(int begin, int end, const uint8_t *frames, const float 
         for (int y = 0; y < 8; y++)
             relu(x + AT(y + 1, 1, 8, 32), out + (long)i * RESULT + y * 256, 256);
     }
-    leave(r);
 }
 
 // The images in `parts` parts, shared among threads.
 void forward(int threads, int parts, int size, const uint8_t *frames, const float *params,
              float *keep, float *out) {
-#pragma omp parallel for num_threads(threads) schedule(dynamic)
-    for (int p = 0; p < parts; p++)
-        forward_some(size * p / parts, size * (p + 1) / parts, frames, params, keep, out);
+#pragma omp parallel num_threads(threads)
+    {
+        Room r = room(keep != NULL);
+#pragma omp for schedule(dynamic)
+        for (int p = 0; p < parts; p++)
+            forward_some(r, size * p / parts, size * (p + 1) / parts, frames, params, keep, out);
+        leave(r);
+    }
 }
 
 // Adds the gradient of images begin..end to dparams [total]: per layer [ky][kx][ci][co], then bias.
 // turned: weights of the transposed convolutions, laid out like params. grad: [n,8,8,32].
-static void backward_some(int begin, int end, const uint8_t *frames, const float *turned,
+static void backward_some(Room r, int begin, int end, const uint8_t *frames, const float *turned,
                           const float *keep, const float *out, const float *grad, float *dparams,
                           int total) {
-    Room r = room(1);
     for (int i = begin; i < end; i++) {
         const float *k = keep + (long)i * KEPT + FLOATS, *w = turned + total;
         const uint8_t *won = (const uint8_t *)(keep + (long)(i + 1) * KEPT);
@@ -293,14 +300,18 @@ static void backward_some(int begin, int end, const uint8_t *frames, const float
             if (s) conv(r.wide[s], c, 2 * W, w, r.grad[s - 1], CI[s], (Then){NULL});
         }
     }
-    leave(r);
 }
 
 // dparams: [parts, total], one row per part, so that their sum does not depend on the threads.
 void backward(int threads, int parts, int size, const uint8_t *frames, const float *turned,
               const float *keep, const float *out, const float *grad, float *dparams, int total) {
-#pragma omp parallel for num_threads(threads) schedule(dynamic)
-    for (int p = 0; p < parts; p++)
-        backward_some(size * p / parts, size * (p + 1) / parts, frames, turned, keep, out, grad,
-                      dparams + (long)p * total, total);
+#pragma omp parallel num_threads(threads)
+    {
+        Room r = room(1);
+#pragma omp for schedule(dynamic)
+        for (int p = 0; p < parts; p++)
+            backward_some(r, size * p / parts, size * (p + 1) / parts, frames, turned, keep, out,
+                          grad, dparams + (long)p * total, total);
+        leave(r);
+    }
 }
