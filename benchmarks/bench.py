@@ -21,7 +21,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from benchmarks.contenders import GAME, Ours, StableBaselines3, Textbook
-from benchmarks.kernels import ceiling
+from benchmarks.kernels import ceiling, our_ceiling
 from benchmarks.machine import (
     Limit,
     cpu_seconds,
@@ -205,6 +205,9 @@ def main() -> None:
         figures[f"MFLOP per frame, {name}"] = ", ".join(words)
     for kind, fraction in ceiling(configs["ppo"].machine.piece, limit.measure).items():
         figures[f"torch's convolution kernels alone, {kind}"] = f"{fraction:.0%} of the limit"
+    if configs["ppo"].machine.kernels == "native":
+        for kind, fraction in our_ceiling(configs["ppo"].machine.piece, limit.measure).items():
+            figures[f"our convolution kernels alone, {kind}"] = f"{fraction:.0%} of the limit"
     for low in (False, True):
         figures[f"peak memory, paper preset{', low memory' * low}"] = f"{memory(low) / 1e9:.2f} GB"
     for command in (["--help"], ["methods"], ["train", "--help"]):

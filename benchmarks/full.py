@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
 
 from benchmarks.bench import configurations, memory
 from benchmarks.contenders import GAME, Ours
@@ -41,7 +43,8 @@ def variants() -> dict[str, Config]:
         rows[f"piece {piece}"] = replace(base, machine=replace(base.machine, piece=piece))
     torch_kernels = MachineConfig()
     rows["torch's kernels, piece 128"] = replace(base, machine=torch_kernels)
-    rows["low memory"] = replace(base, machine=replace(base.machine, low_memory=True))
+    frugal = replace(base.machine, low_memory=True, piece=64)
+    rows["low memory, piece 64"] = replace(base, machine=frugal)
     rows["one thread"] = replace(base, machine=replace(base.machine, threads=1))
     rows["torch's kernels, compiled"] = replace(base, machine=replace(torch_kernels, compile=True))
     return rows
@@ -95,6 +98,23 @@ def compare(rows: dict[str, Config], turns: int, limit: Limit) -> Iterator[dict[
     base.training.envs.close()
 
 
+def draw(by_method: list[dict[str, Any]], report: list[dict[str, Any]], out: Path) -> None:
+    """Cost per frame, measured and as FLOPs explain it: methods to PPO, variants to the default."""
+    figure = Figure(figsize=(11, 5), layout="constrained")
+    FigureCanvasAgg(figure)
+    names = ("methods, to PPO", "variants of CTRL, to the default")
+    for axes, rows, name in zip(figure.subplots(1, 2), (by_method, report), names, strict=True):
+        rows = rows[::-1]
+        places = range(len(rows))
+        axes.barh(places, [row["cost"] for row in rows], color="#0072B2", label="measured")
+        marks = [row["flops"] for row in rows]
+        axes.scatter(marks, places, color="#D55E00", marker="|", s=200, label="by FLOPs", zorder=2)
+        axes.set_yticks(places, [row["name"] for row in rows])
+        axes.set_xlabel(f"cost per frame: {name}")
+    axes.legend()
+    figure.savefig(out, dpi=120)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--turns", type=int, default=3, help="timed turns of each variant")
@@ -129,13 +149,20 @@ def main() -> None:
     say("")
     say("| frames per minibatch | peak memory, GB |")
     say("|---|---|")
-    for count in (4, 8, 16):
-        say(f"| {8192 // count} | {memory(False, count) / 1e9:.2f} |")
+    peaks = {8192 // count: memory(False, count) / 1e9 for count in (4, 8, 16)}
+    for frames, peak in peaks.items():
+        say(f"| {frames} | {peak:.2f} |")
+    say("")
+    most, middle, least = peaks
+    share = (middle - least) / (most - least)
+    line = peaks[least] + share * (peaks[most] - peaks[least])
+    say(f"A straight line through the first and the last gives {line:.2f} GB for the one between.")
     minutes = (time.perf_counter() - began) / 60
     given.out.mkdir(parents=True, exist_ok=True)
-    values = {"methods": by_method, "rows": report, "minutes": minutes}
+    values = {"methods": by_method, "rows": report, "peak_memory": peaks, "minutes": minutes}
     (given.out / "full.json").write_text(json.dumps(values, indent=1))
     (given.out / "full.md").write_text("\n".join(lines) + "\n")
+    draw(by_method, report, given.out / "full.png")
     print(f"\nwritten to {given.out} after {minutes:.1f} minutes")
 
 

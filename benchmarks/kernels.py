@@ -1,7 +1,8 @@
 """What binds: the convolution kernels alone, without anything around them, against the same limit.
 
 IMPALA is convolutions. If these reach x % of the matrix-multiplication rate, no loop built on them
-can reach more; the weight gradient is the slow one on processors without AVX-512.
+can reach more. Torch's are timed layer by layer: the weight gradient is the slow one on processors
+without AVX-512. Ours go through all layers at once, pooling and relu among them.
 """
 
 import statistics
@@ -88,4 +89,42 @@ def ceiling(piece: int, limit: Callable[[], float]) -> dict[str, float]:
         "data gradient": inner / times[1] / rate,
         "weight gradient": flops / times[2] / rate,
         "training": sum(work) / sum(times) / rate,
+    }
+
+
+def our_ceiling(piece: int, limit: Callable[[], float]) -> dict[str, float]:
+    """The same of our own kernels: acting on 32 frames, forward and back in pieces."""
+    shapes = layers(1)
+    flops = sum(2.0 * shape[2] * shape[3] * layer.weight.numel() for layer, shape in shapes)
+    first, shape = shapes[0]
+    back = 2 * flops - 2.0 * shape[2] * shape[3] * first.weight.numel()
+    encoder = Impala((64, 64, 3), "impala", "none", torch.Generator().manual_seed(0))
+    encoder.use_native()
+    generator = torch.Generator().manual_seed(0)
+    frames = torch.randint(256, (piece, 64, 64, 3), dtype=torch.uint8, generator=generator)
+    ends = [torch.ones_like(encoder.map(frames))]
+
+    @torch.no_grad()
+    def act() -> None:
+        encoder.map(frames[:32])
+
+    def forward() -> None:
+        ends[:] = [encoder.map(frames)]
+
+    times, rates = dict[str, list[float]](acting=[], forward=[], backward=[]), []
+    for _ in range(5):
+        rates.append(limit())
+        times["acting"].append(seconds(act))
+        times["forward"].append(seconds(forward))
+        began = time.perf_counter()
+        ends[0].backward(torch.ones_like(ends[0]))
+        times["backward"].append(time.perf_counter() - began)
+    spent = {kind: statistics.median(values) for kind, values in times.items()}
+    rate = statistics.median(rates)
+    training = piece * (flops + back) / (spent["forward"] + spent["backward"]) / rate
+    return {
+        "acting": 32 * flops / spent["acting"] / rate,
+        "forward": piece * flops / spent["forward"] / rate,
+        "backward": piece * back / spent["backward"] / rate,
+        "training": training,
     }
