@@ -31,7 +31,7 @@ test: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 
 .PHONY: bench bench-full outside-check
 # Speed against the machine's limit and against peers: at most 15 minutes; growth: at most 60.

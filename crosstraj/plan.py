@@ -33,7 +33,7 @@ from crosstraj.methods import METHODS, PRESETS
 
 TABLES = {  # report/tables.py makes them
     "returns": "unseen and seen return, area under the curve, health, by variant and game",
-    "split": "gain of variant `X split` over variant `X joint`, by game",
+    "split": "gain of variants `X split` or `X split Y` over variant `X joint`, by game",
 }
 Value = bool | int | float | str | tuple[int | float | str, ...]
 Values = dict[str, Value]  # by dotted name
@@ -245,12 +245,17 @@ def _plain(value: object) -> bool:
     return all(isinstance(one, bool | int | float | str) for one in several)
 
 
+def joint_of(variants: Iterable[str]) -> dict[str, str]:
+    """The variant that each split one is compared with: `X joint` of `X split` or `X split Y`."""
+    found = (re.fullmatch(r"(.+) split(?: .+)?", name) for name in variants)
+    return {match[0]: f"{match[1]} joint" for match in found if match}
+
+
 def _check_pairs(variants: Iterable[str]) -> None:
     names = set(variants)
-    for name in names:
-        stem, _, kind = name.rpartition(" ")
-        other = {"joint": "split", "split": "joint"}.get(kind)
-        if other is None or f"{stem} {other}" not in names:
+    joint = set(joint_of(names).values())
+    for name in names - joint:
+        if joint_of([name]).get(name) not in names:
             raise BadInput(
                 f"variant {name!r}: table = 'split' compares pairs named `X joint` and `X split`"
             )

@@ -8,7 +8,7 @@ median and interquartile mean over games.
 import math
 from pathlib import Path
 
-from crosstraj.plan import Experiment
+from crosstraj.plan import Experiment, joint_of
 from crosstraj.report.improvement import CENTRES, Improvement, improvement, over_games
 from crosstraj.report.results import Result, Spread, write_json
 from crosstraj.report.returns import by_cell, details, draw, final, heading, notes, row
@@ -20,18 +20,18 @@ def split(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
     """The table of gains, then everything by row; games without both are left out of the means."""
     cells = by_cell(results)
     games = list(dict.fromkeys(game for _, game in cells))
-    methods = [name.removesuffix(" joint") for name in plan.variants if name.endswith(" joint")]
     found = {
-        method: {
+        name.replace(" split", "", 1): {
             game: compared(
                 game,
-                split=final(cells[f"{method} split", game], "unseen_return"),
-                joint=final(cells[f"{method} joint", game], "unseen_return"),
+                split=final(cells[name, game], "unseen_return"),
+                joint=final(cells[joint, game], "unseen_return"),
             )
             for game in games
         }
-        for method in methods
+        for name, joint in joint_of(plan.variants).items()
     }
+    methods = list(found)
     both = {method: [gain for gain in found[method].values() if gain] for method in methods}
     overall = {method: over_games(both[method]) for method in methods}
     head = [f"{m}{kind}" for m in methods for kind in (", relative", ", of range")]
