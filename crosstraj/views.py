@@ -117,6 +117,9 @@ def consecutive_views(
         yield Views(frame, points, source, _partners(len(window), span // keypoints))
 
 
+VIEWS = {"uniform": uniform_views, "consecutive": consecutive_views}
+
+
 def windows(
     done: Tensor, count: int, length: int, stride: int, rng: torch.Generator
 ) -> Iterator[Windows]:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from crosstraj.rollout import Rollout
 from crosstraj.tree import State
+from crosstraj.views import Sampling
 
 Metrics = dict[str, Tensor]  # named 0-d tensors; numbers only when they are recorded
 
@@ -40,6 +41,7 @@ class Clustering(NamedTuple):
     temperature: float  # of the codes
     rounds: int  # Sinkhorn iterations
     embed: Callable[[Tensor, Tensor], Tensor]  # features [B, T, F], actions [B, T] -> v [B, D]
+    sampling: Sampling = "uniform"  # of a view's keypoints
 
 
 class Source(Protocol):

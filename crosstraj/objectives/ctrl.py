@@ -19,7 +19,7 @@ from crosstraj.errors import BadInput
 from crosstraj.networks import FEATURES, FiLM, HeadNorm, ViewEncoder, projection, view_encoder
 from crosstraj.objectives.base import Clustering, Encoder, Metrics, Objective
 from crosstraj.rollout import Rollout
-from crosstraj.views import Sampling, Views, consecutive_views, uniform_views
+from crosstraj.views import VIEWS, Sampling, Views
 
 
 @dataclass(frozen=True)
@@ -126,8 +126,9 @@ class CTRL(Objective):
 
     def minibatches(self, rollout: Rollout, count: int, rng: torch.Generator) -> Iterator[Batch]:
         c, done = self.config, rollout.done.cpu()
-        draw = consecutive_views if c.sampling == "consecutive" else uniform_views
-        drawn = draw(done, count, c.keypoints, swap=c.swap_codes, cross=c.whole_rows, rng=rng)
+        drawn = VIEWS[c.sampling](
+            done, count, c.keypoints, swap=c.swap_codes, cross=c.whole_rows, rng=rng
+        )
         frames, action = rollout.frames(), rollout.action.flatten()
         for index, views in enumerate(drawn):
             views = Views(*(field.to(frames.device) for field in views))
@@ -184,7 +185,9 @@ class CTRL(Objective):
                 self.dynamics(features.flatten(0, 1), action.flatten(), keypoints)
             )
 
-        return Clustering(c.keypoints, self.prototypes, c.code_temperature, c.rounds, embed)
+        return Clustering(
+            c.keypoints, self.prototypes, c.code_temperature, c.rounds, embed, c.sampling
+        )
 
     @torch.no_grad()
     def targets(
