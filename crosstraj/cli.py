@@ -19,6 +19,8 @@ COMMANDS = {
     "experts": "train one expert per level, for methods that play with them (pse)",
     "curves": "draw the learning and health curves of a run",
     "report": "tables, statistics and figures of runs, as one page",
+    "margins": "how far views are from their cluster's border, and how far one frame moves them",
+    "theory": "search for violations of what docs/theory.md proves, and count what fails",
     "methods": "what there is to train, and where it comes from",
     "doctor": "check this machine: versions, cores, memory, the game engine",
 }
@@ -37,6 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(table_of_methods())
             case "train" | "evaluate" | "experts" | "curves" | "report":
                 command = importlib.import_module("crosstraj.commands")
+                getattr(command, name)(rest)
+            case "margins" | "theory":
+                command = importlib.import_module("crosstraj.theory.commands")
                 getattr(command, name)(rest)
             case "experiment":
                 importlib.import_module("crosstraj.experiment").experiment(rest)
