@@ -195,10 +195,11 @@ def main() -> None:
     rows = race(contenders, given.turns, limit)
     for contender in contenders.values():
         contender.close()
+    rate = limit.median()
     for name, row in rows.items():
         row["mflops_per_frame"] = flops.get(name, flops["ppo"]) / 1e6
         achieved = row["frames_per_second"] * row["mflops_per_frame"] * 1e6
-        row["fraction"] = achieved / limit.median()
+        row["fraction"] = achieved / rate
     figures = figures_of(rows)
     for name, counted in parts.items():
         words = (f"{part} {value / 1e6:.1f}" for part, value in counted.items() if value)
@@ -206,6 +207,7 @@ def main() -> None:
     for kind, fraction in ceiling(configs["ppo"].machine.piece, limit.measure).items():
         figures[f"torch's convolution kernels alone, {kind}"] = f"{fraction:.0%} of the limit"
     if configs["ppo"].machine.kernels == "native":
+        keep_memory()
         for kind, fraction in our_ceiling(configs["ppo"].machine.piece, limit.measure).items():
             figures[f"our convolution kernels alone, {kind}"] = f"{fraction:.0%} of the limit"
     for low in (False, True):
@@ -214,7 +216,7 @@ def main() -> None:
         figures[f"CPU time of crosstraj {' '.join(command)}"] = f"{cpu_seconds(command):.2f} s"
     figures["time to the first environment step"] = f"{seconds_to_first_step():.1f} s"
     report = {
-        "limit_gflops": limit.median() / 1e9,
+        "limit_gflops": rate / 1e9,
         "threads": torch.get_num_threads(),
         "kernels": configs["ppo"].machine.kernels,
         "contenders": rows,

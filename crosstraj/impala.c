@@ -223,46 +223,43 @@ static void leave(Room r) {
     free(r.image), free(r.own);
 }
 
-// Images begin..end of frames [n,64,64,3] -> out [n,8,8,32]. params: per layer weights as in conv, then
-// bias. keep: [n, KEPT], or null when no gradient follows.
-static void forward_some(Room r, int begin, int end, const uint8_t *frames, const float *params,
-                         float *keep, float *out) {
-    for (int i = begin; i < end; i++) {
-        const float *w = params, *x = r.image;
-        float *k = keep ? keep + (long)i * KEPT : r.own;
-        uint8_t *won = keep ? (uint8_t *)(k + FLOATS) : NULL;
-        load(frames + (long)i * FRAME, r.image);
-        for (int s = 0; s < STAGES; s++) {
-            int c = CO[s], W = SIZE[s], size = PAD(W, c), step = PARAMS(c, c);
-            float *y = k + 4 * size;
-            conv(x, CI[s], 2 * W, w, r.wide[s], c, (Then){w + 9 * CI[s] * c});
-            w += PARAMS(CI[s], c);
-            pool(r.wide[s], W, c, y, won);
-            if (keep) won += W * W * c, border(y, W, c, 0);
-            for (int b = 0; b < 2; b++, w += 2 * step) {
-                float *a = keep ? k + 2 * b * size : k, *h = a + size;  // else used twice: less cache
-                relu(y, a, size);
-                if (keep) border(h, W, c, 0);
-                conv(a, c, W, w, h, c, (Then){w + 9 * c * c, 1});
-                conv(h, c, W, w + step, y, c, (Then){w + step + 9 * c * c, 0, NULL, y});
-            }
-            x = y;
-            k += 5 * size;
+// Image i of frames [n,64,64,3] -> out [n,8,8,32]. params: per layer weights as in conv, then bias.
+// keep: [n, KEPT], or null when no gradient follows.
+static void forward_one(Room r, int i, const uint8_t *frames, const float *params, float *keep,
+                        float *out) {
+    const float *w = params, *x = r.image;
+    float *k = keep ? keep + (long)i * KEPT : r.own;
+    uint8_t *won = keep ? (uint8_t *)(k + FLOATS) : NULL;
+    load(frames + (long)i * FRAME, r.image);
+    for (int s = 0; s < STAGES; s++) {
+        int c = CO[s], W = SIZE[s], size = PAD(W, c), step = PARAMS(c, c);
+        float *y = k + 4 * size;
+        conv(x, CI[s], 2 * W, w, r.wide[s], c, (Then){w + 9 * CI[s] * c});
+        w += PARAMS(CI[s], c);
+        pool(r.wide[s], W, c, y, won);
+        if (keep) won += W * W * c, border(y, W, c, 0);
+        for (int b = 0; b < 2; b++, w += 2 * step) {
+            float *a = keep ? k + 2 * b * size : k, *h = a + size;  // else used twice: less cache
+            relu(y, a, size);
+            if (keep) border(h, W, c, 0);
+            conv(a, c, W, w, h, c, (Then){w + 9 * c * c, 1});
+            conv(h, c, W, w + step, y, c, (Then){w + step + 9 * c * c, 0, NULL, y});
         }
-        for (int y = 0; y < 8; y++)
-            relu(x + AT(y + 1, 1, 8, 32), out + (long)i * RESULT + y * 256, 256);
+        x = y;
+        k += 5 * size;
     }
+    for (int y = 0; y < 8; y++)
+        relu(x + AT(y + 1, 1, 8, 32), out + (long)i * RESULT + y * 256, 256);
 }
 
-// The images in `parts` parts, shared among threads.
-void forward(int threads, int parts, int size, const uint8_t *frames, const float *params,
-             float *keep, float *out) {
+// One image at a time, shared among threads, so that none waits long for another at the end.
+void forward(int threads, int size, const uint8_t *frames, const float *params, float *keep,
+             float *out) {
 #pragma omp parallel num_threads(threads)
     {
         Room r = room(keep != NULL);
 #pragma omp for schedule(dynamic)
-        for (int p = 0; p < parts; p++)
-            forward_some(r, size * p / parts, size * (p + 1) / parts, frames, params, keep, out);
+        for (int i = 0; i < size; i++) forward_one(r, i, frames, params, keep, out);
         leave(r);
     }
 }

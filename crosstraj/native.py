@@ -93,7 +93,7 @@ class _Convolve(torch.autograd.Function):
         out = torch.empty(size, 8, 8, 32)
         kept = torch.empty(size, lib.kept()) if keep else None
         given = [_pointer(x) for x in (frames, flat, kept, out)]
-        lib.forward(torch.get_num_threads(), PARTS, size, *given)
+        lib.forward(torch.get_num_threads(), size, *given)
         if kept is not None:
             ctx.save_for_backward(frames, kept, out, *params)
         return out
