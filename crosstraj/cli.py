@@ -19,6 +19,8 @@ COMMANDS = {
     "experts": "train one expert per level, for methods that play with them (pse)",
     "curves": "draw the learning and health curves of a run",
     "report": "tables, statistics and figures of runs, as one page",
+    "analyse": "what a run has learnt: clusters, figures, a table of views; several runs compared",
+    "explore": "one HTML page to look at what a run has learnt",
     "methods": "what there is to train, and where it comes from",
     "doctor": "check this machine: versions, cores, memory, the game engine",
 }
@@ -35,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(__version__)
             case "methods":
                 print(table_of_methods())
-            case "train" | "evaluate" | "experts" | "curves" | "report":
+            case "train" | "evaluate" | "experts" | "curves" | "report" | "analyse" | "explore":
                 command = importlib.import_module("crosstraj.commands")
                 getattr(command, name)(rest)
             case "experiment":
