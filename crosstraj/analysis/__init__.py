@@ -5,4 +5,5 @@ embed.py     that set as some weights see it: vectors, clusters, codes
 measures.py  figures about it, all by scikit-learn and scipy; layout.py: the map
 study.py     `crosstraj analyse`: table, figures, summary; temperatures.py: several runs
 explore.py   `crosstraj explore`: one HTML page
+ising.py     do CTRL's clusters find the models of the Ising task?
 """
