@@ -1,6 +1,8 @@
-# make run    train CTRL on bigfish and judge it on unseen levels (about 5 minutes)
+# make run    train CTRL on bigfish, judge it on unseen levels, write a report and a page to explore
+#             (about 5 minutes)
 # make test   lint, types and tests
-# Both make .venv with the locked versions first; nothing else is needed but Python 3.11 or 3.12.
+# make test-browser   the page of `crosstraj explore` in chromium
+# All make .venv with the locked versions first; nothing else is needed but Python 3.11 or 3.12.
 
 # The first of these that is there, works, and is a version the game engine has wheels for.
 PYTHON ?= $(shell for p in python3.11 python3.12 python3 python; do \
@@ -9,7 +11,7 @@ PYTHON ?= $(shell for p in python3.11 python3.12 python3 python; do \
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: run test setup
+.PHONY: run test test-browser setup
 setup: $(READY)
 
 $(READY): requirements.lock pyproject.toml
@@ -25,13 +27,19 @@ FIRST_RUN = $$($(FIRST) 2>/dev/null | sed -n 's|^  \(.*\)/config\.json$$|\1|p')
 
 run: $(READY)
 	$(FIRST)
-	@page=$$($(BIN)/crosstraj report "$(FIRST_RUN)") && echo "open the report in a browser: $$page"
+	@run=$(FIRST_RUN) && page=$$($(BIN)/crosstraj report "$$run") && \
+	echo "open the report in a browser: $$page" && \
+	page=$$($(BIN)/crosstraj explore "$$run" --views 1000) && \
+	echo "open the map of what it learnt in a browser: $$page"
 
 test: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal
+
+test-browser: $(READY)
+	NEED_BROWSER=1 $(BIN)/pytest tests/test_browser.py
 
 .PHONY: bench bench-full outside-check
 # Speed against the machine's limit and against peers: at most 15 minutes; growth: at most 60.

@@ -17,6 +17,7 @@ import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from benchmarks import ising
 from benchmarks.bench import configurations, memory
 from benchmarks.contenders import GAME, Ours
 from benchmarks.machine import Limit, flops_per_frame
@@ -157,6 +158,9 @@ def main() -> None:
     share = (middle - least) / (most - least)
     line = peaks[least] + share * (peaks[most] - peaks[least])
     say(f"A straight line through the first and the last gives {line:.2f} GB for the one between.")
+    say("")
+    for row_of_speeds in ising.table():
+        say(row_of_speeds)
     minutes = (time.perf_counter() - began) / 60
     given.out.mkdir(parents=True, exist_ok=True)
     values = {"methods": by_method, "rows": report, "peak_memory": peaks, "minutes": minutes}

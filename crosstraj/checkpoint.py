@@ -44,7 +44,7 @@ class Broken(BadInput):
 # --- The disk: every change goes through these five, so that a test can stop at each of them.
 
 
-def _write_file(path: Path, data: bytes) -> None:
+def _write_file(path: Path, data: bytes | memoryview) -> None:
     with open(path, "xb", buffering=0) as file:
         left = memoryview(data)
         while left:
@@ -84,7 +84,7 @@ def make_directory(path: Path) -> None:
         fsync(path.parent)
 
 
-def write_whole(path: Path, data: bytes) -> None:
+def write_whole(path: Path, data: bytes | memoryview) -> None:
     """Write one file so that a reader, or a crash, finds the old one or the new one."""
     building = path.with_name(f".tmp-{path.name}")
     try:

@@ -21,6 +21,8 @@ COMMANDS = {
     "report": "tables, statistics and figures of runs, as one page",
     "margins": "how far views are from their cluster's border, and how far one frame moves them",
     "theory": "search for violations of what docs/theory.md proves, and count what fails",
+    "analyse": "what a run has learnt: clusters, figures, a table of views; several runs compared",
+    "explore": "one HTML page to look at what a run has learnt",
     "methods": "what there is to train, and where it comes from",
     "doctor": "check this machine: versions, cores, memory, the game engine",
 }
@@ -37,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(__version__)
             case "methods":
                 print(table_of_methods())
-            case "train" | "evaluate" | "experts" | "curves" | "report":
+            case "train" | "evaluate" | "experts" | "curves" | "report" | "analyse" | "explore":
                 command = importlib.import_module("crosstraj.commands")
                 getattr(command, name)(rest)
             case "margins" | "theory":

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from crosstraj.cores import usable_cores
-from crosstraj.envs import GAMES, ProcgenConfig, make_envs
+from crosstraj.envs import GAMES, NAMES, IsingConfig, ProcgenConfig, make_envs
 from crosstraj.errors import BadInput, unknown
 from crosstraj.methods import METHODS, PRESETS
 from crosstraj.networks import EncoderKind, FeatureNorm, SplitAt
@@ -131,7 +131,7 @@ class Config:
     preset: str = "default"
     """Where the other values come from: default, paper, literal, release, procgen."""
     env: str = "bigfish"
-    """A Procgen game, or a Gymnasium id with uint8 images and discrete actions."""
+    """A Procgen game, ising, or a Gymnasium id with uint8 images and discrete actions."""
     seed: int = 0
     """One seed, one result."""
     frames: int = 8_000_000
@@ -143,7 +143,7 @@ class Config:
     frame_stack: int = 1
     """Frames shown at once (paper)."""
     encoder: EncoderKind = "impala"
-    """impala, or laptop: a quarter of the cost."""
+    """impala, laptop: a quarter of the cost, or lattice: two layers, for ising."""
     feature_norm: FeatureNorm = "none"
     """Layer norm on the encoder's features."""
     encoder_grad: EncoderGrad = "rl"
@@ -160,6 +160,7 @@ class Config:
     objective: ObjectiveConfig = field(default_factory=NoObjective)
     representation: RepresentationConfig = field(default_factory=RepresentationConfig)
     procgen: ProcgenConfig = field(default_factory=ProcgenConfig)
+    ising: IsingConfig = field(default_factory=IsingConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     machine: MachineConfig = field(default_factory=MachineConfig)
     saving: SavingConfig = field(default_factory=SavingConfig)
@@ -243,6 +244,8 @@ class Config:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values, nested as the fields are."""
         values = dataclasses.asdict(self)
+        if self.env != "ising":  # its settings tell no other runs apart
+            del values["ising"]
         values["saving"]["runs"] = str(self.saving.runs)
         return values
 
@@ -423,8 +426,8 @@ def preset(method: str, name: str) -> Config:
 
 def check_env_name(name: str) -> None:
     """Refuses what cannot be trained on before anything is written; Gymnasium's is made once."""
-    if name in GAMES:
+    if name in NAMES:
         return
     if not any(mark in name for mark in GYMNASIUM_MARKS):
-        raise unknown("game", name, GAMES)
+        raise unknown("game", name, NAMES)
     make_envs(name, 1, levels="train", procgen=ProcgenConfig(), seed=0).close()

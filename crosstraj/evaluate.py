@@ -179,6 +179,7 @@ class Examiner:
                 c.evaluation.envs,
                 levels="train" if split == "seen" else "test",
                 procgen=c.procgen,
+                ising=c.ising,
                 seed=seed,
                 frame_stack=c.frame_stack,
                 copy=False,

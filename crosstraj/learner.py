@@ -16,6 +16,7 @@ from torch import Tensor
 from crosstraj import ops
 from crosstraj.agent import Agent
 from crosstraj.config import Config
+from crosstraj.errors import BadInput
 from crosstraj.networks import Encode, Impala, linear
 from crosstraj.objectives import make_objective
 from crosstraj.optimise import Averages, Optimiser
@@ -265,8 +266,12 @@ class Learner:
         }
 
     def load_weights(self, weights: dict[str, dict[str, Tensor]]) -> None:
-        self.agent.load_state_dict(weights["agent"])
-        self.objective.load_state_dict(weights.get("objective", {}))
+        try:
+            self.agent.load_state_dict(weights["agent"])
+            self.objective.load_state_dict(weights.get("objective", {}))
+        except (RuntimeError, KeyError) as error:
+            first = str(error).strip().splitlines()[0]
+            raise BadInput(f"the weights do not fit the run's config.json: {first}") from error
 
 
 def image_and_actions(envs: VectorEnv[Any, Any, Any]) -> tuple[tuple[int, int, int], int]:

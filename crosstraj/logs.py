@@ -24,6 +24,16 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
         raise BadInput(f"{path} has a line that is not JSON: {error}; restore the file") from error
 
 
+def series(rows: list[dict[str, Any]], key: str) -> list[tuple[float, float]]:
+    """(frames, value) of every row that has this figure; a value that is no number is NaN."""
+
+    def number(value: Any) -> float:
+        plain = isinstance(value, int | float) and not isinstance(value, bool)
+        return float(value) if plain else float("nan")
+
+    return [(number(row.get("frames")), number(row[key])) for row in rows if key in row]
+
+
 class Log:
     """A file of JSON lines. A row is one write of one line; equal rows are equal bytes.
 

@@ -1,4 +1,4 @@
-"""The networks: IMPALA (Espeholt et al., 2018), its cheaper sibling, FiLM, projection heads.
+"""The networks: IMPALA (Espeholt et al., 2018), cheaper encoders, FiLM, projection heads.
 
 `Encode` is the one place where frames pass the encoder: piece by piece, so that activations stay in
 the cache, and live or gradient-free as the trainer decides.
@@ -15,7 +15,7 @@ from torch.utils.checkpoint import checkpoint
 
 from crosstraj.native import Trunk
 
-EncoderKind = Literal["impala", "laptop"]
+EncoderKind = Literal["impala", "laptop", "lattice"]
 FeatureNorm = Literal["none", "layer", "standard"]
 HeadNorm = Literal["none", "batch", "layer"]
 ViewEncoder = Literal["mlp", "rnn"]
@@ -88,11 +88,43 @@ def normalisation(kind: FeatureNorm) -> nn.Module:
             assert_never(other)
 
 
+def impala_stages(
+    image: tuple[int, int, int], first_stride: int, rng: torch.Generator
+) -> tuple[nn.Sequential, int]:
+    """IMPALA's three stages, and how many numbers they leave of an image."""
+    height, width, channels = image
+    layers: list[nn.Module] = []
+    for stage, out in enumerate(CHANNELS):
+        stride = first_stride if stage == 0 else 1
+        layers += [
+            convolution(channels, out, stride, rng),
+            nn.MaxPool2d(3, stride=2, padding=1),
+            Residual(out, rng),
+            Residual(out, rng),
+        ]
+        channels = out
+        height, width = (math.ceil(math.ceil(side / stride) / 2) for side in (height, width))
+    return nn.Sequential(*layers), height * width * channels
+
+
+def lattice_stages(channels: int, rng: torch.Generator) -> tuple[nn.Sequential, int]:
+    """Two convolutions, and the mean over the map: on a lattice no place differs from another."""
+    layers = [
+        convolution(channels, 16, 1, rng),
+        nn.ReLU(),
+        convolution(16, 32, 2, rng),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(1),
+    ]
+    return nn.Sequential(*layers), 32
+
+
 class Impala(nn.Module):
     """Frames [B, H, W, C] uint8 -> features [B, 256].
 
     `laptop` is the same network with a stride of 2 in its first convolution: every later map has a
-    quarter of the pixels, and so has the cost. Halving the channels would save 40 % only.
+    quarter of the pixels, and so has the cost. Halving the channels would save 40 % only. `lattice`
+    keeps the last layer alone: two small convolutions for the 32 x 32 lattices of the Ising task.
     """
 
     def __init__(
@@ -103,20 +135,15 @@ class Impala(nn.Module):
         rng: torch.Generator,
     ) -> None:
         super().__init__()
-        height, width, channels = image
-        layers: list[nn.Module] = []
-        for stage, out in enumerate(CHANNELS):
-            stride = 2 if kind == "laptop" and stage == 0 else 1
-            layers += [
-                convolution(channels, out, stride, rng),
-                nn.MaxPool2d(3, stride=2, padding=1),
-                Residual(out, rng),
-                Residual(out, rng),
-            ]
-            channels = out
-            height, width = (math.ceil(math.ceil(side / stride) / 2) for side in (height, width))
-        self.stages = nn.Sequential(*layers)
-        self.map_size = height * width * channels
+        match kind:
+            case "impala":
+                self.stages, self.map_size = impala_stages(image, 1, rng)
+            case "laptop":
+                self.stages, self.map_size = impala_stages(image, 2, rng)
+            case "lattice":
+                self.stages, self.map_size = lattice_stages(image[2], rng)
+            case other:
+                assert_never(other)
         self.last = linear(self.map_size, FEATURES, math.sqrt(2), rng)
         self.norm = normalisation(feature_norm)
         self.autocast = False

@@ -2,12 +2,14 @@
 
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Protocol, Self
 
 from rich.console import Console, Group
 from rich.live import Live
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
 COLUMNS = {  # what is shown, in order, and from which figure of a row
@@ -118,3 +120,29 @@ class Terminal:
 
 def display_for(budget: int, title: str) -> Plain | Terminal:
     return Terminal(budget, title) if sys.stdout.isatty() else Plain(budget)
+
+
+@contextmanager
+def stage(name: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    """Show one stage of a computation on standard error: a bar on a terminal, else two lines.
+
+    The block is given a function that it calls with how many more of `total` are done; without a
+    total the bar only shows that work goes on.
+    """
+    console, began = Console(stderr=True), time.monotonic()
+    if not console.is_terminal:
+        print(f"{name} ...", file=sys.stderr, flush=True)
+        yield lambda count: None
+        print(f"{name}: {time.monotonic() - began:.1f} s", file=sys.stderr, flush=True)
+        return
+    columns = (
+        TextColumn("{task.description:<31}"),
+        BarColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task(name, total=total)
+        yield lambda count: bar.advance(task, count)
+        done = total or 1
+        bar.update(task, total=done, completed=done)

@@ -36,21 +36,27 @@ def read_config(run: Path) -> Config:
     return Config.from_dict(read_values(run))
 
 
+def checkpoints_by_frames(parent: Path) -> dict[int, Path]:
+    """The checkpoints or snapshots in a directory, by their frame counts; none is opened."""
+    paths = {path.name.removeprefix("step-"): path for path in parent.glob("step-*")}
+    return {int(name): path for name, path in paths.items() if name.isdigit()}
+
+
 def read_weights(run: Path, step: int | None = None) -> tuple[dict[str, dict[str, Tensor]], int]:
     """Weights by part ("agent", "objective") and name, and their frame count.
 
-    From the newest valid checkpoint, or from the snapshot at `step` frames.
+    From the newest valid checkpoint, or from the snapshot or checkpoint at `step` frames.
     """
     if step is None:
         path = checkpoint.newest(run / "checkpoints", lambda text: print(text, file=sys.stderr))
         if path is None:
             raise BadInput(f"{run} has no valid checkpoint; train it, or give a snapshot's --step")
     else:
-        path = run / "snapshots" / f"step-{step}"
-        if not path.is_dir():
-            steps = (p.name.removeprefix("step-") for p in (run / "snapshots").glob("step-*"))
-            known = ", ".join(map(str, sorted(int(name) for name in steps if name.isdigit())))
-            raise BadInput(f"{run} has no snapshot at {step} frames; it has {known or 'none'}")
+        kept = checkpoints_by_frames(run / "checkpoints") | checkpoints_by_frames(run / "snapshots")
+        if step not in kept:
+            known = ", ".join(map(str, sorted(kept))) or "none"
+            raise BadInput(f"{run} has no snapshot or checkpoint at {step} frames; it has {known}")
+        path = kept[step]
     parts: dict[str, dict[str, Tensor]] = {}
     for name, tensor in checkpoint.read_weights(path).items():
         part, _, inner = name.partition("/")

@@ -47,6 +47,7 @@ class Training:
                 config.envs,
                 levels="train",
                 procgen=config.procgen,
+                ising=config.ising,
                 seed=derived_seed(config.seed, ENVIRONMENTS),
                 frame_stack=config.frame_stack,
                 copy=False,

@@ -40,6 +40,23 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     return Trained(command, directory)
 
 
+@pytest.fixture(scope="session")
+def clustered(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished CTRL run of three updates, with 8 clusters and a snapshot of each; to be read."""
+    import torch
+
+    from crosstraj.cli import main
+
+    threads = torch.get_num_threads()
+    runs = tmp_path_factory.mktemp("ctrl")
+    command = ("train", "--method", "ctrl", *TINY, "--objective.clusters", "8", "--frames", "768")
+    command += ("--saving.snapshots", "3", "--machine.threads", "1")
+    assert main([*command, "--saving.runs", str(runs)]) == 0
+    torch.set_num_threads(threads)
+    (directory,) = runs.iterdir()
+    return directory
+
+
 @pytest.fixture(autouse=True)
 def same_threads() -> Iterator[None]:
     """A run sets the number of threads of its process: each test gets back what it had."""

@@ -212,7 +212,7 @@ def test_evaluate_refuses_an_unknown_step_and_lists_those_there_are(
     trained: Trained, capfd: Capture
 ) -> None:
     said = refusal(capfd, "evaluate", str(trained.directory), "--step", "7")
-    assert "no snapshot at 7 frames; it has 256, 512" in said
+    assert "no snapshot or checkpoint at 7 frames; it has 256, 512" in said
 
 
 def test_evaluate_refuses_unequal_quotas(trained: Trained, capfd: Capture) -> None:

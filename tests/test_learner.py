@@ -231,6 +231,14 @@ def test_state_round_trips_through_a_fresh_learner(change):
     assert bits(first) == bits(second)
 
 
+def test_weights_of_another_configuration_are_refused():
+    learner = learner_for(small(objective=CTRLConfig(clusters=4)))
+    other = learner_for(small(objective=CTRLConfig(clusters=5))).weights()
+    for weights in (other, {"objective": other["objective"]}):
+        with pytest.raises(BadInput, match=r"do not fit the run's config\.json"):
+            learner.load_weights(weights)
+
+
 def test_a_parameter_without_a_gradient_does_not_move_and_a_bound_holds():
     a, b = (torch.nn.Parameter(torch.ones(3)) for _ in range(2))
     optimiser = Optimiser({"a": a, "b": b}, learning_rate=0.1, epsilon=1e-5, max_norm=0.5)

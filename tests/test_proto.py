@@ -259,3 +259,15 @@ def test_the_halves_are_those_of_the_paper():
     assert (second.encoder_grad, second.objective_weight, second.reset) == ("none", 0.0, ())
     assert all((phase.extrinsic, phase.intrinsic) == (1.0, 0.0) for phase in (first, second))
     assert preset("proto", "paper").frames == 16_000_000
+
+
+# --- For an analysis
+
+
+def test_an_analysis_clusters_single_frames_by_the_network_itself():
+    proto = Proto(ProtoConfig(prototypes=6, width=8), rng())
+    how, features = proto.clustering(), torch.randn(5, 1, 256, generator=rng(1))
+    assert (how.keypoints, how.temperature, how.rounds) == (1, 0.1, 3)
+    v = how.embed(features, torch.zeros(5, 1, dtype=torch.int64))
+    torch.testing.assert_close(v, features[:, 0] @ proto.projector.weight.T + proto.projector.bias)
+    assert how.prototypes is proto.prototypes

@@ -1,5 +1,7 @@
-"""Environments: Procgen and any Gymnasium id behind one door, `make_envs`."""
+"""Environments: Procgen, Ising and any Gymnasium id behind one door, `make_envs`."""
 
+from crosstraj.envs.ising import IsingEnv, IsingVectorEnv
+from crosstraj.envs.matching import IsingConfig
 from crosstraj.envs.procgen import (
     GAMES,
     Levels,
@@ -8,12 +10,16 @@ from crosstraj.envs.procgen import (
     Split,
     split_levels,
 )
-from crosstraj.envs.registry import check_envs, level_seeds, make_envs
+from crosstraj.envs.registry import NAMES, check_envs, level_seeds, make_envs
 from crosstraj.envs.stack import FrameStack, Savable, savable
 
 __all__ = [
     "GAMES",
+    "NAMES",
     "FrameStack",
+    "IsingConfig",
+    "IsingEnv",
+    "IsingVectorEnv",
     "Levels",
     "ProcgenConfig",
     "ProcgenVectorEnv",

@@ -1,4 +1,4 @@
-"""One door to every environment: a Procgen game by its name, or any Gymnasium id.
+"""One door to every environment: a Procgen game or `ising` by its name, or any Gymnasium id.
 
 A Gymnasium environment trains when it shows uint8 images and takes one of n actions. What it shows
 otherwise is a matter of plain Gymnasium registration. MiniGrid in pixels, for example, is a module
@@ -14,6 +14,7 @@ and the name `pixels:PixelDoorKey-v0`.
 
 import difflib
 import importlib
+from collections.abc import Mapping
 from typing import Any, assert_never
 
 import gymnasium
@@ -23,9 +24,13 @@ from gymnasium.spaces import Box, Dict, Discrete, Space
 from gymnasium.vector import AutoresetMode, VectorWrapper
 from gymnasium.wrappers import TransformObservation
 
+from crosstraj.envs.ising import IsingVectorEnv
+from crosstraj.envs.matching import IsingConfig
 from crosstraj.envs.procgen import GAMES, ProcgenConfig, ProcgenVectorEnv, Split, split_levels
-from crosstraj.envs.stack import AnyEnvs, Frames, FrameStack, require_same_step
+from crosstraj.envs.stack import AnyEnvs, Frames, FrameStack, as_savable, require_same_step, savable
 from crosstraj.errors import BadInput, unknown
+
+NAMES = (*GAMES, "ising")  # what can be trained by name; everything else is an id of Gymnasium's
 
 # Packages that register ids when imported: how those ids begin, the module, its name for pip.
 PACKAGES = (
@@ -42,6 +47,7 @@ def make_envs(
     levels: Split,
     procgen: ProcgenConfig,
     seed: int,
+    ising: IsingConfig = IsingConfig(),  # noqa: B008  # frozen
     frame_stack: int = 1,
     copy: bool = True,
 ) -> AnyEnvs:
@@ -60,6 +66,8 @@ def make_envs(
     if env in GAMES:
         chosen = split_levels(procgen, levels)
         envs = ProcgenVectorEnv(env, count, chosen, procgen, seed, copy=copy)
+    elif env == "ising":
+        envs = SeededEnvs(IsingVectorEnv(count, ising, levels), seed, levels)
     else:
         envs = SeededEnvs(_make_gymnasium(env, count, copy), seed, levels)
     return envs if frame_stack == 1 else FrameStack(envs, frame_stack)
@@ -110,6 +118,16 @@ class SeededEnvs(VectorWrapper[Frames, Any, Frames, Any, Any]):
         self._seed = self._seed if seed is None else seed
         return self.env.reset(seed=split_seed(self._seed, self._levels), options=options)
 
+    @property
+    def savable(self) -> bool:
+        return savable(self.env)
+
+    def get_state(self) -> dict[str, npt.NDArray[Any]]:
+        return as_savable(self.env).get_state()
+
+    def set_state(self, state: Mapping[str, npt.NDArray[Any]]) -> tuple[Frames, dict[str, Any]]:
+        return as_savable(self.env).set_state(state)
+
 
 def split_seed(seed: int, levels: Split) -> int:
     match levels:
@@ -151,7 +169,7 @@ def _registered(env: str) -> str:
     if name in gymnasium.registry:
         return name
     close = difflib.get_close_matches(name, gymnasium.registry, n=5, cutoff=0.5)
-    raise unknown("environment", env, (*GAMES, *close))
+    raise unknown("environment", env, (*NAMES, *close))
 
 
 def _import(module: str, env: str) -> None:

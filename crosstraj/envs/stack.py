@@ -29,6 +29,13 @@ def savable(envs: AnyEnvs) -> bool:
     return isinstance(envs, Savable) and bool(getattr(envs, "savable", True))
 
 
+def as_savable(envs: AnyEnvs) -> Savable:
+    """The environments by what is needed to save them, or a sentence that they cannot be saved."""
+    if isinstance(envs, Savable):
+        return envs
+    raise BadInput(f"{envs} cannot be saved: it has no get_state and set_state")
+
+
 def require_same_step(envs: AnyEnvs) -> None:
     """Refuses environments that do not begin the next episode in the step that ends one."""
     mode = envs.metadata.get("autoreset_mode")
@@ -94,7 +101,7 @@ class FrameStack(VectorWrapper[Frames, Any, Frames, Any, Any]):
         return np.tile(frames, (1, 1, 1, self.depth))
 
     def get_state(self) -> dict[str, npt.NDArray[Any]]:
-        return {**self._inner().get_state(), "stack": self._stack.copy()}
+        return {**as_savable(self.env).get_state(), "stack": self._stack.copy()}
 
     def set_state(self, state: Mapping[str, npt.NDArray[Any]]) -> tuple[Frames, dict[str, Any]]:
         stack = state.get("stack")
@@ -103,14 +110,10 @@ class FrameStack(VectorWrapper[Frames, Any, Frames, Any, Any]):
                 f"the saved state has no stack of {self.depth} frames {self._stack.shape}; "
                 "restore it into an environment made with the same settings"
             )
-        _, info = self._inner().set_state({key: state[key] for key in state if key != "stack"})
+        inner = {key: state[key] for key in state if key != "stack"}
+        _, info = as_savable(self.env).set_state(inner)
         self._stack = stack.copy()
         return self._stack, info
-
-    def _inner(self) -> Savable:
-        if isinstance(self.env, Savable):
-            return self.env
-        raise BadInput(f"{self.env} cannot be saved: it has no get_state and set_state")
 
 
 def _shifted(stack: Frames, frames: Frames) -> Frames:

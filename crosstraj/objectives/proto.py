@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from crosstraj import ops
 from crosstraj.errors import BadInput
 from crosstraj.networks import FEATURES, linear
-from crosstraj.objectives.base import Encoder, Metrics, Objective
+from crosstraj.objectives.base import Clustering, Encoder, Metrics, Objective
 from crosstraj.rollout import Rollout
 
 
@@ -140,3 +140,12 @@ class Proto(Objective):
         self.prototypes.copy_(ops.unit(self.prototypes))
         ops.follow(self.target_encoder, encoder, self.config.target_decay)
         ops.follow(self.target_projector, self.projector, self.config.target_decay)
+
+    def clustering(self) -> Clustering:
+        """A view is one frame, as the network itself sees it, not its moving average."""
+        c = self.config
+
+        def embed(features: Tensor, action: Tensor) -> Tensor:
+            return self.projector(features.squeeze(1))
+
+        return Clustering(1, self.prototypes, c.temperature, c.rounds, embed)

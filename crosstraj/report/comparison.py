@@ -7,7 +7,7 @@ double is named and left out; nothing is averaged over it in silence.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from crosstraj.config import preset
@@ -145,9 +145,10 @@ def _comparison(runs: Sequence[RunData]) -> Comparison:
 def changed_values(config: dict[str, Any]) -> dict[str, Any] | None:
     """Values that are not those of the run's preset; None if this version does not know it."""
     try:
-        base = dotted(preset(config["method"], config["preset"]).to_dict())
+        start = replace(preset(config["method"], config["preset"]), env=config["env"])
     except BadInput:
         return None
+    base = dotted(start.to_dict())
     return {
         name: value
         for name, value in dotted(config).items()

@@ -53,6 +53,7 @@ def learning_curves(comparison: Comparison, split: str) -> Figure:
         axes.grid(alpha=0.3)
         if not axes.lines:
             axes.text(0.5, 0.5, "not judged yet", ha="center", transform=axes.transAxes)
+            axes.set_yticks([])  # there is no scale
     for axes in grid[len(games) :]:
         axes.set_axis_off()
     handles = [

@@ -46,7 +46,14 @@ def probe(run: Path, step: int | None, levels: str, seed: int) -> tuple[Margins,
             f"{run} has no clusters: it was trained with {config.method}; margins are measured "
             "against the prototypes of a method such as ctrl"
         )
-    _load(learner, weights, f"the weights of {run} at {frames} frames")
+    learner.load_weights(weights)
+    if not all(tensor.isfinite().all() for part in weights.values() for tensor in part.values()):
+        raise BadInput(
+            f"the weights of {run} at {frames} frames are not finite; give --step with an earlier "
+            "snapshot"
+        )
+    learner.agent.eval()
+    learner.objective.eval()
     collector = Collector(
         envs,
         config.rollout_steps,
@@ -85,19 +92,6 @@ def draw_points(
             "plays; try --levels seen, another --seed, or an earlier snapshot (--step)"
         )
     return views.frame[views.keypoints]
-
-
-def _load(learner: Learner, weights: dict[str, dict[str, Tensor]], what: str) -> None:
-    """Weights into networks in evaluation mode; those that cannot be used are refused."""
-    try:
-        learner.load_weights(weights)
-    except (RuntimeError, KeyError) as error:
-        first = str(error).strip().splitlines()[0]
-        raise BadInput(f"{what} do not fit its config.json: {first}") from error
-    if not all(tensor.isfinite().all() for part in weights.values() for tensor in part.values()):
-        raise BadInput(f"{what} are not finite; give --step with an earlier snapshot")
-    learner.agent.eval()
-    learner.objective.eval()
 
 
 @torch.no_grad()

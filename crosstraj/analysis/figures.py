@@ -1,0 +1,300 @@
+"""The figures of an analysis as PNG. Colours are safe for colour-blind readers (Okabe and Ito).
+
+Titles and labels from a run are never read as mathematics.
+"""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch
+from numpy.typing import NDArray
+
+from crosstraj.analysis import measures
+from crosstraj.analysis.output import run_name
+from crosstraj.analysis.pictures import newest_image, strip
+from crosstraj.logs import series
+from crosstraj.report.curves import BLUE, GREY, ORANGE, PURPLE
+from crosstraj.report.curves import COLOURS as REPORT_COLOURS
+
+if TYPE_CHECKING:
+    from crosstraj.analysis.study import Analysis
+
+COLOURS = tuple(colour for colour in REPORT_COLOURS if colour != GREY)  # grey is "none" here
+MARKERS = "os^DPv"  # with the colours: 42 kinds that can be told apart
+NODES = 16  # clusters shown in the transition graph, the largest
+SAMPLED = 8  # clusters whose states are shown
+STATES = 6  # states of each
+SMOOTH = 9  # windows, for the line of temporal connectivity
+
+
+def draw(result: Analysis) -> dict[str, bytes]:
+    """Every figure that there is something to show in, by file name."""
+    drawings = {
+        "map.png": draw_map,
+        "silhouette.png": draw_silhouette,
+        "losses.png": draw_losses,
+        "clusters.png": draw_sizes,
+        "connectivity.png": draw_connectivity,
+        "transitions.png": draw_transitions,
+        "states.png": draw_states,
+        "health.png": draw_health,
+    }
+    pictures = {}
+    for name, drawing in drawings.items():
+        figure = drawing(result)
+        if figure is not None:
+            pictures[name] = as_png(figure)
+    return pictures
+
+
+def as_png(figure: Figure) -> bytes:
+    file = io.BytesIO()
+    FigureCanvasAgg(figure)
+    figure.savefig(file, format="png", dpi=110)
+    return file.getvalue()
+
+
+def new_figure(width: float, height: float, title: str) -> Figure:
+    figure = Figure(figsize=(width, height), layout="constrained")
+    figure.suptitle(title, fontsize=9, parse_math=False)
+    return figure
+
+
+def title_of(result: Analysis) -> str:
+    return f"{run_name(result.subject.run)}, {result.subject.frames:,} frames"
+
+
+def draw_map(result: Analysis) -> Figure:
+    views, clusters, place = result.subject.views, result.embedding.clusters, result.place
+    figure = new_figure(12, 8.4, f"t-SNE of {len(views):,} views; {title_of(result)}")
+    grid = figure.subplots(2, 3).flat
+    kinds: list[tuple[str, NDArray[Any]]] = [
+        ("level", np.unique(views.level, return_inverse=True)[1]),
+        ("action (first keypoint)", views.action[:, 0]),
+    ]
+    if clusters is not None:
+        kinds.insert(0, ("cluster", clusters.cluster))
+    for (name, labels), axes in zip(kinds, grid, strict=False):
+        scatter_kinds(axes, place, labels)
+        axes.set_title(f"{name}: {len(np.unique(labels[labels >= 0]))} kinds", fontsize=9)
+    axes = next(grid)
+    order = np.random.default_rng(0).permutation(len(views))  # neither lies above the other
+    colours = np.where(views.unseen, ORANGE, BLUE)[order]
+    axes.scatter(place[order, 0], place[order, 1], s=5, c=colours, alpha=0.6)
+    for name, colour in (("seen", BLUE), ("unseen", ORANGE)):
+        axes.scatter([], [], s=12, c=colour, label=name)
+    axes.legend(fontsize=8)
+    axes.set_title("seen and unseen levels", fontsize=9)
+    for name, values in (("value", views.value), ("return-to-go (raw)", views.return_to_go)):
+        axes = next(grid)
+        known = np.isfinite(values)
+        axes.scatter(place[~known, 0], place[~known, 1], s=3, c="#cccccc")
+        points = axes.scatter(
+            place[known, 0], place[known, 1], s=5, c=values[known], cmap="cividis"
+        )
+        figure.colorbar(points, ax=axes)
+        axes.set_title(f"{name}; grey: NaN" if not known.all() else name, fontsize=9)
+    for axes in figure.axes:
+        if axes.get_label() != "<colorbar>":
+            axes.set_xticks([])
+            axes.set_yticks([])
+    for axes in grid:
+        axes.set_axis_off()
+    return figure
+
+
+def scatter_kinds(axes: Axes, place: NDArray[Any], labels: NDArray[Any]) -> None:
+    """Points by kind: colour and marker together; kind -1 is light grey."""
+    axes.scatter(place[labels < 0, 0], place[labels < 0, 1], s=3, c="#cccccc")
+    kinds = len(COLOURS) * len(MARKERS)
+    for kind in np.unique(labels[labels >= 0] % kinds):
+        rows = (labels >= 0) & (labels % kinds == kind)
+        colour, marker = COLOURS[kind % len(COLOURS)], MARKERS[kind // len(COLOURS)]
+        axes.scatter(
+            place[rows, 0], place[rows, 1], s=5, c=colour, marker=marker, linewidths=0, alpha=0.8
+        )
+
+
+def draw_silhouette(result: Analysis) -> Figure | None:
+    if result.embedding.clusters is None:
+        return None
+    figure = new_figure(9, 3.4, f"the same views, clustered by each snapshot; {title_of(result)}")
+    left, right = figure.subplots(1, 2)
+    frames = [moment.frames for moment in result.moments]
+    left.plot(frames, [moment.silhouette for moment in result.moments], "o-", color=BLUE)
+    left.set_title("silhouette (cosine, hard assignments)", fontsize=9)
+    right.plot(frames, [moment.agreement for moment in result.moments], "s-", color=ORANGE)
+    right.set_ylim(0, 1)
+    right.set_title("agreement of cluster and raw argmax", fontsize=9)
+    for axes in (left, right):
+        over_frames(axes)
+    return figure
+
+
+def over_frames(axes: Axes) -> None:
+    axes.set_xlabel("frames", fontsize=8)
+    axes.ticklabel_format(axis="x", style="sci", scilimits=(3, 3), useMathText=True)
+    axes.grid(alpha=0.3)
+
+
+def draw_losses(result: Analysis) -> Figure | None:
+    panels = [("L_clust", "cluster", BLUE), ("L_pred", "predict", ORANGE)]
+    losses = [(name, series(result.subject.rows, key), colour) for name, key, colour in panels]
+    if not any(points for _, points, _ in losses):
+        return None
+    figure = new_figure(9, 3.2, f"losses over training; {run_name(result.subject.run)}")
+    for axes, (name, points, colour) in zip(figure.subplots(1, 2), losses, strict=True):
+        if points:
+            axes.plot(*zip(*points, strict=True), "o-", color=colour, markersize=3)
+        axes.set_title(name, fontsize=9)
+        over_frames(axes)
+    return figure
+
+
+def draw_sizes(result: Analysis) -> Figure | None:
+    if result.counts is None:
+        return None
+    order = np.argsort(-result.counts.sum(0), kind="stable")
+    order = order[result.counts.sum(0)[order] > 0]
+    figure = new_figure(10, 3.2, f"views per cluster; {title_of(result)}")
+    axes = figure.subplots()
+    seen, unseen = result.counts[:, order]
+    axes.bar(range(len(order)), seen, color=BLUE, label="seen", width=0.9)
+    axes.bar(range(len(order)), unseen, bottom=seen, color=ORANGE, label="unseen", width=0.9)
+    total = result.counts.shape[1]
+    axes.set_xlabel(f"{len(order)} of {total} clusters are used, the largest first", fontsize=8)
+    axes.legend(fontsize=8)
+    return figure
+
+
+def draw_connectivity(result: Analysis) -> Figure | None:
+    joined, views = result.connectivity, result.subject.views
+    if joined is None or not len(joined.first):
+        return None
+    figure = new_figure(8, 3.6, f"temporal connectivity; {title_of(result)}")
+    axes = figure.subplots()
+    for unseen, colour in ((False, BLUE), (True, ORANGE)):
+        rows = views.unseen[joined.first] == unseen
+        window = views.window[joined.first][rows]
+        if not len(window):
+            continue
+        count = np.bincount(window)
+        mean = np.bincount(window, joined.cosine[rows]) / np.where(count, count, np.nan)
+        steps = np.arange(len(mean)) * result.subject.span
+        axes.plot(steps, mean, ".", color=colour, alpha=0.25, markersize=4)
+        label = "unseen" if unseen else "seen"
+        axes.plot(steps, smooth(mean, count, SMOOTH), color=colour, label=label)
+    axes.axhline(joined.chance, color=GREY, linestyle="--", label="the same clusters in any order")
+    axes.set_xlabel("step of the episode", fontsize=8)
+    axes.set_ylabel("cosine between centres\nof consecutive views", fontsize=8)
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=8)
+    return figure
+
+
+def smooth(mean: NDArray[Any], count: NDArray[Any], width: int) -> NDArray[Any]:
+    """A moving average of means, each weighted by how many values are behind it."""
+    box = np.ones(min(width, len(mean)))
+    total = np.convolve(np.nan_to_num(mean) * count, box, "same")
+    weight = np.convolve(count, box, "same")
+    return total / np.where(weight, weight, np.nan)
+
+
+def draw_transitions(result: Analysis) -> Figure | None:
+    """The largest clusters where they lie on the map, with arrows to what follows them."""
+    clusters, counts = result.embedding.clusters, result.transitions
+    if clusters is None or counts is None or result.counts is None or not counts.sum():
+        return None
+    figure = new_figure(8, 7, f"the largest clusters and what follows them; {title_of(result)}")
+    axes = figure.subplots()
+    axes.scatter(result.place[:, 0], result.place[:, 1], s=2, c="#dddddd")
+    sizes = result.counts.sum(0)
+    nodes = np.argsort(-sizes, kind="stable")[:NODES]
+    nodes = nodes[sizes[nodes] > 0]
+    centre = {int(n): np.nanmedian(result.place[clusters.cluster == n], axis=0) for n in nodes}
+    left = counts.sum(1)
+    for a in centre:
+        for b in centre:
+            chance = counts[a, b] / left[a] if left[a] else 0.0
+            if a != b and chance >= 0.03:
+                arrow = FancyArrowPatch(
+                    centre[a], centre[b], connectionstyle="arc3,rad=0.15", arrowstyle="-|>",
+                    mutation_scale=9, linewidth=0.5 + 8 * chance, color=ORANGE, alpha=0.6,
+                    shrinkA=11, shrinkB=11,
+                )  # fmt: skip
+                axes.add_patch(arrow)
+    for node, (x, y) in centre.items():
+        stay = counts[node, node] / left[node] if left[node] else float("nan")
+        axes.scatter(x, y, s=330, color=BLUE, edgecolors="white", zorder=3)
+        axes.annotate(
+            f"{node}\n{stay:.0%}",
+            (x, y),
+            color="white",
+            fontsize=6.5,
+            ha="center",
+            va="center",
+            zorder=4,
+        )
+    axes.set_xlabel(
+        "number of the cluster; how often it follows itself; arrows: at least 3 % of what follows",
+        fontsize=8,
+    )
+    axes.set_xticks([])
+    axes.set_yticks([])
+    return figure
+
+
+def draw_states(result: Analysis) -> Figure | None:
+    """Sample states of the largest clusters, with the actions taken in them."""
+    clusters, subject = result.embedding.clusters, result.subject
+    if clusters is None or result.counts is None:
+        return None
+    largest = np.argsort(-result.counts.sum(0), kind="stable")[:SAMPLED]
+    largest = largest[result.counts.sum(0)[largest] > 0]
+    if not len(largest):
+        return None
+    views, keypoints = subject.views, min(4, subject.views.action.shape[1])
+    width = 1.15 * keypoints * STATES
+    figure = new_figure(
+        min(16, width) + 0.6,
+        1.6 * len(largest) + 0.5,
+        f"sample states of the largest clusters, with the actions taken; {title_of(result)}",
+    )
+    grid = figure.subplots(len(largest), STATES, squeeze=False)
+    for line, cluster in zip(grid, largest, strict=True):
+        members = np.flatnonzero(clusters.cluster == cluster)
+        chosen = measures.spread(members, STATES)
+        for axes in line:
+            axes.set_xticks([])
+            axes.set_yticks([])
+            axes.set_frame_on(False)
+        for axes, view in zip(line, chosen, strict=False):
+            frames = newest_image(views.frames[view, :keypoints], subject.config.frame_stack)
+            axes.imshow(strip(frames), interpolation="nearest")
+            actions = "   ".join(subject.actions[a] for a in views.action[view, :keypoints])
+            level = "unseen" if views.unseen[view] else "seen"
+            axes.set_title(f"{actions}  ({level})", fontsize=7, parse_math=False, pad=2)
+        line[0].set_ylabel(f"cluster {cluster}\n{len(members)} views", fontsize=8)
+    return figure
+
+
+def draw_health(result: Analysis) -> Figure | None:
+    if not result.moments:
+        return None
+    figure = new_figure(9, 3.2, f"features of one fixed set of frames; {title_of(result)}")
+    left, right = figure.subplots(1, 2)
+    frames = [moment.frames for moment in result.moments]
+    left.plot(frames, [m.health["feature_rank"] for m in result.moments], "o-", color=BLUE)
+    left.set_title("effective rank", fontsize=9)
+    right.plot(frames, [m.health["dead_features"] for m in result.moments], "s-", color=PURPLE)
+    right.set_title("share of dead features", fontsize=9)
+    right.set_ylim(-0.03, 1.03)
+    for axes in (left, right):
+        over_frames(axes)
+    return figure

@@ -1,0 +1,283 @@
+"""`crosstraj analyse`: one run as table, figures and a summary, from any checkpoint or snapshot."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from crosstraj.analysis import figures, measures, table
+from crosstraj.analysis.embed import Embedding, Lens
+from crosstraj.analysis.layout import Coordinates, tsne
+from crosstraj.analysis.output import Output
+from crosstraj.analysis.play import Views, action_names, collect, examiner_for
+from crosstraj.analysis.summary import summary
+from crosstraj.config import Config
+from crosstraj.errors import BadInput
+from crosstraj.learner import Learner, image_and_actions
+from crosstraj.logs import read_rows
+from crosstraj.native import keep_memory
+from crosstraj.progress import stage
+from crosstraj.randomness import Streams
+from crosstraj.trained import checkpoints_by_frames, read_config
+
+SNAPSHOT_VIEWS = 2048  # of the fixed set, re-encoded by every snapshot
+
+
+class Choices(NamedTuple):
+    """What a person may choose of an analysis."""
+
+    views: int
+    step: int | None  # frame count of a snapshot or checkpoint; None: the newest checkpoint
+    span: int  # steps that a view covers; 0: as many as it has keypoints
+    kmeans: int  # clusters of k-means on features; 0: the method's own prototypes
+
+    def check(self, keypoints: int) -> None:
+        if self.views < 20:
+            raise BadInput(f"views={self.views}: at least 20 are needed")
+        if self.span and self.span < keypoints:
+            raise BadInput(f"span={self.span}: a view has {keypoints} keypoints; give no fewer")
+        if self.kmeans and not 2 <= self.kmeans <= self.views // 2:
+            raise BadInput(f"kmeans={self.kmeans}: from 2 to half of views={self.views}")
+
+
+class Subject(NamedTuple):
+    """A run with the fixed set of views that it is looked at through."""
+
+    run: Path
+    config: Config
+    choices: Choices
+    lens: Lens
+    frames: int  # of training, behind the weights that played
+    views: Views
+    span: int
+    actions: list[str]
+    snapshots: list[int]  # frame counts, ascending, below `frames`
+    rows: list[dict[str, Any]]  # of metrics.jsonl
+    notes: list[str]  # what a reader must know of this run
+
+    @property
+    def steps(self) -> list[int | None]:
+        """Every snapshot in order, then the weights that played."""
+        return [*self.snapshots, self.choices.step]
+
+    def loaded(self) -> Iterator[int]:
+        """Puts on the weights of each step in turn; one that cannot be read is named, left out."""
+        for step in self.steps:
+            try:
+                yield self.lens.load(step)
+            except BadInput as error:
+                if str(error) not in self.notes:
+                    print(f"left out: {error}", file=sys.stderr)
+                    self.notes.append(f"left out: {error}")
+
+
+def prepare(run: Path, choices: Choices) -> Subject:
+    """Read a run and let its policy play."""
+    config = read_config(run)
+    keep_memory()
+    torch.set_num_threads(config.threads)
+    # The objective knows T, but is made after the pools: how many environments play needs a guess.
+    examiner = examiner_for(config, choices.views // 2, choices.span or 2)
+    envs = examiner.pool("seen").envs
+    learner = Learner(config, envs, Streams(config.seed))
+    lens = Lens(run, learner, choices.kmeans)
+    choices.check(lens.keypoints)
+    frames = lens.load(choices.step)
+    if not all(weight.isfinite().all() for weight in learner.agent.state_dict().values()):
+        raise BadInput(
+            f"the weights of {run} at {frames} frames are not finite, so its policy cannot act; "
+            f"give --step with an earlier snapshot: {_listed(snapshot_steps(run, frames))}"
+        )
+    span = choices.span or lens.keypoints
+    with stage("playing seen and unseen levels", choices.views) as shown:
+        views = collect(
+            examiner,
+            learner.agent,
+            learner.objective,
+            choices.views,
+            keypoints=lens.keypoints,
+            span=span,
+            shown=shown,
+        )
+    names = action_names(config.env, image_and_actions(envs)[1])
+    snapshots = [step for step in snapshot_steps(run, frames) if step != frames]
+    rows = [row for row in read_rows(run / "metrics.jsonl") if isinstance(row, dict)]
+    notes = remarks(config, frames, choices.views, views, rows)
+    return Subject(run, config, choices, lens, frames, views, span, names, snapshots, rows, notes)
+
+
+def remarks(
+    config: Config, frames: int, asked: int, views: Views, rows: list[dict[str, Any]]
+) -> list[str]:
+    """What is missing or partial, in words."""
+    notes = []
+    if frames < config.frames:
+        notes.append(f"partial: {frames:,} of {config.frames:,} frames were trained")
+    if not rows:
+        notes.append("metrics.jsonl has no rows: there are no learning curves")
+    if len(views) < asked:
+        notes.append(f"only {len(views)} of {asked} views: most episodes were shorter than a view")
+    if unfinished := int((views.length < 0).sum()):
+        notes.append(f"{unfinished} views are of episodes whose end was not seen: no return-to-go")
+    return notes
+
+
+def snapshot_steps(run: Path, most: int) -> list[int]:
+    """The frame counts of a run's snapshots, ascending, none above `most`."""
+    return sorted(step for step in checkpoints_by_frames(run / "snapshots") if step <= most)
+
+
+def _listed(steps: list[int]) -> str:
+    return ", ".join(map(str, steps)) or "there is none"
+
+
+class Moment(NamedTuple):
+    """The fixed set, or a part of it, through the weights of one snapshot."""
+
+    frames: int
+    silhouette: float
+    agreement: float  # of the cluster with the raw argmax
+    used: int  # clusters
+    health: dict[str, float]
+
+
+def moment(frames: int, embedding: Embedding) -> Moment:
+    clusters = embedding.clusters
+    if clusters is None:
+        return Moment(frames, measures.NAN, measures.NAN, 0, embedding.health)
+    return Moment(
+        frames,
+        measures.silhouette(embedding.vectors, clusters.cluster),
+        measures.agreement(clusters.cluster, clusters.raw),
+        len(np.unique(clusters.cluster[clusters.cluster >= 0])),
+        embedding.health,
+    )
+
+
+def over_training(subject: Subject) -> list[Moment]:
+    """One fixed part of the views through every snapshot, and through the weights that played.
+
+    A snapshot that cannot be read is named and left out.
+    """
+    views = subject.views
+    part = views.take(
+        np.linspace(0, len(views) - 1, min(SNAPSHOT_VIEWS, len(views))).round().astype(np.int64)
+    )
+    moments = []
+    with stage("re-encoding by snapshots", len(subject.steps) * part.action.size) as shown:
+        for frames in subject.loaded():
+            moments.append(moment(frames, subject.lens.embed(part, shown)))
+    return moments
+
+
+class Analysis(NamedTuple):
+    subject: Subject
+    embedding: Embedding
+    place: Coordinates
+    moments: list[Moment]
+    connectivity: measures.Connectivity | None
+    transitions: Any | None  # sparse counts [C, C]
+    counts: NDArray[np.int64] | None  # views [2, C] on seen and unseen levels
+    figures: dict[str, Any]  # numbers, by name
+
+
+def look(subject: Subject) -> Analysis:
+    """All measures; nothing is written."""
+    views = subject.views
+    with stage("encoding views", views.action.size) as shown:
+        embedding = subject.lens.embed(views, shown)
+    moments = over_training(subject)
+    with stage("map (t-SNE)"):
+        place = tsne(embedding.vectors)
+    clusters = embedding.clusters
+    broken = int((~np.isfinite(embedding.vectors).all(1)).sum())
+    if broken:
+        subject.notes.append(f"{broken} views have vectors that are not finite: no cluster")
+    found: dict[str, Any] = {
+        "frames": subject.frames,
+        "views": len(views),
+        "trajectories": len(np.unique(views.trajectory)),
+        "levels": len(np.unique(views.level)),
+        "unfinished_views": int((views.length < 0).sum()),
+        "nonfinite_vectors": broken,
+        **embedding.health,
+    }
+    if clusters is None:
+        return Analysis(subject, embedding, place, moments, None, None, None, found)
+    with stage("measures"):
+        total = len(clusters.centres)
+        along = clusters.cluster, views.trajectory, views.window
+        joined = measures.connectivity(clusters.centres, *along)
+        passing = measures.transitions(*along, total)
+        sizes = measures.usage(clusters.cluster, views.unseen, total)
+        found |= {
+            "clusters": total,
+            "clusters_used": int((sizes.sum(0) > 0).sum()),
+            "largest_cluster": int(sizes.sum(0).max()),
+            "agreement": measures.agreement(clusters.cluster, clusters.raw),
+            "code_entropy": _mean(clusters.entropy),
+            "silhouette": measures.silhouette(embedding.vectors, clusters.cluster),
+            "connectivity": joined.mean,
+            "connectivity_chance": joined.chance,
+            "information_level": measures.information(clusters.cluster, views.level),
+            "information_action": measures.information(clusters.cluster, views.action[:, 0]),
+            **measures.transition_figures(passing),
+            **measures.usage_figures(clusters.cluster, views.unseen, views.trajectory, total),
+        }
+    return Analysis(subject, embedding, place, moments, joined, passing, sizes, found)
+
+
+def _mean(values: NDArray[Any]) -> float:
+    kept = values[np.isfinite(values)]
+    return float(kept.mean()) if len(kept) else measures.NAN
+
+
+def analyse(run: Path, choices: Choices, output: Output) -> tuple[Analysis, list[Path]]:
+    """Analyse a run and write everything; the files, the summary first."""
+    subject = prepare(run, choices)
+    result = look(subject)
+    with stage("table and figures"):
+        written = write_tables(result, output)
+        pictures = figures.draw(result)
+        written += [output.write(name, data) for name, data in pictures.items()]
+        text = summary(result, list(pictures))
+        return result, [output.write("summary.md", text.encode()), *written]
+
+
+def write_tables(result: Analysis, output: Output) -> list[Path]:
+    config, views = result.subject.config, result.subject.views
+    facts = {"run": str(result.subject.run.resolve().name), "frames": str(result.subject.frames)}
+    rows = table.views_table(views, result.embedding, result.place, config.frame_stack, facts)
+    figures_of = result.figures | {"moments": [m._asdict() for m in result.moments]}
+    written = [
+        output.write("views.parquet", table.as_parquet(rows)),
+        output.write("measures.json", json.dumps(figures_of, indent=1).encode()),
+    ]
+    clusters = result.embedding.clusters
+    if clusters is None or result.counts is None or result.transitions is None:
+        return written
+    left, sizes = result.transitions.sum(1), result.counts.sum(0)
+    stay = result.transitions.diagonal() / np.where(left, left, np.nan)
+    total, kept = len(clusters.centres), clusters.cluster >= 0
+
+    def mean_of(column: NDArray[Any]) -> NDArray[Any]:
+        sums = np.bincount(clusters.cluster[kept], column[kept], total)
+        return sums / np.where(sizes, sizes, np.nan)
+
+    means = {
+        "mean_value": mean_of(views.value),
+        "mean_step": mean_of(views.step[:, 0]),
+        "mean_code_entropy": mean_of(clusters.entropy),
+    }
+    rows = table.clusters_table(result.counts, stay, means)
+    passing = table.transitions_table(result.transitions)
+    return [
+        *written,
+        output.write("clusters.parquet", table.as_parquet(rows)),
+        output.write("transitions.parquet", table.as_parquet(passing)),
+    ]

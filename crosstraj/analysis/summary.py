@@ -1,0 +1,142 @@
+"""The summary of an analysis: every number with what it would be otherwise."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from crosstraj.analysis.output import run_name
+from crosstraj.report.document import Block, Heading, Items, Picture, Table, Text, markdown
+
+if TYPE_CHECKING:
+    from crosstraj.analysis.study import Analysis
+
+CAPTIONS = {
+    "map.png": "Map of the views",
+    "silhouette.png": "Silhouette over training",
+    "losses.png": "L_clust and L_pred over training",
+    "clusters.png": "Cluster sizes",
+    "connectivity.png": "Temporal connectivity",
+    "transitions.png": "Transition graph",
+    "states.png": "Sample states",
+    "health.png": "Effective rank and dead features",
+}
+
+
+def figure_text(value: float, form: str = ".3f") -> str:
+    """A number; what is not one is said to be so."""
+    return "NaN" if math.isnan(value) else format(value, form)
+
+
+def summary(result: Analysis, pictures: list[str]) -> str:
+    """Markdown, in which whatever a run directory says is text."""
+    subject, found = result.subject, result.figures
+    config = subject.config
+    blocks: list[Block] = [
+        Heading(run_name(subject.run), 1),
+        Text(
+            f"{config.method} (preset {config.preset}) on {config.env}, seed {config.seed}, "
+            f"weights after {subject.frames:,} frames. {found['views']:,} views of "
+            f"{subject.views.action.shape[1]} steps each, one from every {subject.span} steps of "
+            f"{found['trajectories']} trajectories on {found['levels']} levels, half of the views "
+            "on levels seen in training; frozen policy, actions "
+            f"{'greedy' if config.evaluation.greedy else 'sampled'}."
+        ),
+        *([Items(subject.notes)] if subject.notes else []),
+        Heading("Clusters"),
+    ]
+    if result.embedding.clusters is None:
+        blocks.append(
+            Text(
+                "None: this method has no prototypes, so its features are analysed. --kmeans K "
+                "makes K clusters of them."
+            )
+        )
+    else:
+        blocks += [_clusters(result), Heading("Seen against unseen levels"), Text(_usage(found))]
+    blocks += [
+        Heading("Features"),
+        Text(
+            f"Effective rank {figure_text(found['feature_rank'], '.1f')}; "
+            f"{figure_text(found['dead_features'], '.1%')} of the features are dead (their spread "
+            "is below a hundredth of the mean spread)."
+        ),
+        Heading("Over training"),
+        _over_training(result),
+        Heading("Figures"),
+        *(Picture(picture, CAPTIONS[picture]) for picture in pictures),
+        Text(
+            "Rows are in views.parquet (frames as PNG, keypoints side by side), clusters.parquet "
+            "and transitions.parquet, numbers in measures.json."
+        ),
+    ]
+    return markdown(blocks)
+
+
+def _clusters(result: Analysis) -> Table:
+    found, kmeans = result.figures, result.subject.choices.kmeans
+    how = (
+        f"k-means with {kmeans} clusters on features of length one"
+        if kmeans
+        else "networks in evaluation mode, argmax of Sinkhorn over the views in fixed shares"
+    )
+    chance = f"the same clusters in any order: {figure_text(found['connectivity_chance'])}"
+    unordered = f"not knowing this one: {figure_text(found['next_entropy_unordered'], '.2f')}"
+    rows = [
+        ("clusters used", f"{found['clusters_used']} of {found['clusters']}", ""),
+        (
+            "largest cluster",
+            f"{found['largest_cluster']} views",
+            f"equal: {found['views'] / found['clusters']:.1f}",
+        ),
+        ("silhouette (cosine)", figure_text(found["silhouette"]), "no clusters: 0; best: 1"),
+        ("temporal connectivity", figure_text(found["connectivity"]), chance),
+        ("followed by itself", figure_text(found["stay"], ".1%"), ""),
+        ("entropy of the next cluster", figure_text(found["next_entropy"], ".2f"), unordered),
+        ("says of the action", figure_text(found["information_action"]), "chance: 0; all: 1"),
+        ("says of the level", figure_text(found["information_level"]), "chance: 0; all: 1"),
+    ]
+    if not kmeans:
+        uniform = f"uniform: {math.log(found['clusters']):.2f}"
+        rows[2:2] = [
+            ("agreement with the raw argmax", figure_text(found["agreement"], ".1%"), ""),
+            ("code entropy", figure_text(found["code_entropy"], ".2f"), uniform),
+        ]
+    return Table(f"A view's cluster: {how}.", ("figure", "value", "beside it"), rows)
+
+
+def _usage(found: dict[str, float]) -> str:
+    p = found["usage_p"]
+    verdict = (
+        "too few trajectories to say more"
+        if math.isnan(p)
+        else "more than trajectories dealt at random differ"
+        if p < 0.05
+        else "no more than trajectories dealt at random differ"
+    )
+    return (
+        f"{found['used_both']:.0f} clusters are used on both ({found['used_seen']:.0f} on seen, "
+        f"{found['used_unseen']:.0f} on unseen levels); "
+        f"{figure_text(found['unseen_views_in_seen_clusters'], '.1%')} of the views of unseen "
+        "levels are in clusters that seen levels use. Jensen-Shannon distance of the two "
+        f"{figure_text(found['usage_distance'])} (0 equal, 1 disjoint; whole trajectories dealt at "
+        f"random: {figure_text(found['usage_distance_chance'])}, p = {figure_text(p)}): {verdict}."
+    )
+
+
+def _over_training(result: Analysis) -> Block:
+    if len(result.moments) < 2:
+        return Text("There are no snapshots, so nothing can be said of the course of training.")
+    head = ("frames", "silhouette", "raw agreement", "clusters used", "effective rank", "dead")
+    rows = [
+        (
+            f"{m.frames:,}",
+            figure_text(m.silhouette),
+            figure_text(m.agreement, ".1%"),
+            str(m.used),
+            figure_text(m.health["feature_rank"], ".1f"),
+            figure_text(m.health["dead_features"], ".1%"),
+        )
+        for m in result.moments
+    ]
+    return Table("One fixed set of views, re-encoded by every snapshot.", head, rows)
