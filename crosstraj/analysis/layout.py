@@ -17,6 +17,9 @@ from threadpoolctl import threadpool_limits
 
 COMPONENTS = 50  # of a PCA before t-SNE, as its authors advise
 PERPLEXITY = 30.0
+ANGLE = (
+    0.7  # Barnes-Hut's; a fifth less time than with 0.5, and little else (scikit-learn's advice)
+)
 SEED = 0
 THREADS = 2  # sums of two parts are the same in either order; of more, the map may differ
 
@@ -43,7 +46,7 @@ def tsne(vectors: NDArray[Any], start: Coordinates | None = None) -> Coordinates
     options: dict[str, Any] = {} if start is None else {"early_exaggeration": 1.0, "max_iter": 250}
     perplexity = min(PERPLEXITY, (count - 1) / 3)
     with threadpool_limits(min(THREADS, torch.get_num_threads())):
-        made = TSNE(perplexity=perplexity, init=begin, random_state=SEED, **options)
+        made = TSNE(perplexity=perplexity, angle=ANGLE, init=begin, random_state=SEED, **options)
         place[good] = made.fit_transform(unit)
     return place
 

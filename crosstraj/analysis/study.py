@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from crosstraj.analysis import figures, measures, table
-from crosstraj.analysis.embed import Embedding, Lens
+from crosstraj.analysis.embed import SHARE, Embedding, Lens
 from crosstraj.analysis.layout import Coordinates, tsne
 from crosstraj.analysis.output import Output
 from crosstraj.analysis.play import Views, action_names, collect, examiner_for
@@ -25,7 +25,7 @@ from crosstraj.progress import stage
 from crosstraj.randomness import Streams
 from crosstraj.trained import checkpoints_by_frames, read_config
 
-SNAPSHOT_VIEWS = 2048  # of the fixed set, re-encoded by every snapshot
+SNAPSHOT_VIEWS = SHARE  # of the fixed set, re-encoded by every snapshot: one Sinkhorn each
 
 
 class Choices(NamedTuple):
