@@ -20,7 +20,11 @@ def experiment(arguments: list[str]) -> None:
             raise BadInput(f"--{name} {getattr(given, name)}: must be at least {least}")
     if not 0 < given.scale <= 1:
         raise BadInput(f"--scale {given.scale}: must be above 0, and 1 at most")
-    plan = replace(read(given.file), scale=given.scale)
+    plan = read(given.file)
+    scale = plan.quick if given.quick else given.scale
+    if scale is None:
+        raise BadInput(f"{given.file} names no `quick`; give a --scale instead")
+    plan = replace(plan, scale=scale)
     chosen = select(plan, given.only)
     if given.list:
         print(listing(plan, chosen, given.runs))
@@ -53,12 +57,16 @@ def _parser() -> argparse.ArgumentParser:
     add("--list", action="store_true", help="only show the runs and their commands")
     add("--table", action="store_true", help="only make table and figure from the runs there are")
     add("--only", default="", metavar="TEXT", help="runs with this in VARIANT/GAME/sSEED")
-    add(
+    trial = parser.add_mutually_exclusive_group()
+    trial.add_argument(
         "--scale",
         type=float,
         default=1.0,
         help="a trial: frames and the numbers of games and seeds times this, rounded up; of games "
         "and seeds the first in the file",
+    )
+    trial.add_argument(
+        "--quick", action="store_true", help="a trial within minutes: the scale that the file names"
     )
     add("--jobs", type=int, default=1, help="runs at a time (1)")
     add("--threads", type=int, default=0, help="CPU threads of a run; 0: the cores over the jobs")

@@ -8,6 +8,7 @@
     seeds = [0, 1, 2]
     methods = ["ctrl:paper"]        # a method, or method:preset
     table = "returns"               # see TABLES; this is the default
+    quick = 0.01                    # the --scale of --quick: a trial within minutes
 
     [base]                          # values of every run, by their names in the configuration
     encoder = "laptop"
@@ -16,8 +17,9 @@
     objective.keypoints = 2
 
 The runs are the product of methods, variants, games and seeds; without variants, of methods, games
-and seeds. A variant that names its own `method` (and `preset`) stands beside them. Nothing heavy is
-imported here, so that `--list` answers at once; jobs.py checks the values before a run begins.
+and seeds. A variant that names its own `method` (and `preset`) stands beside them; a value "{seed}"
+is the run's seed. Nothing heavy is imported here, so that `--list` answers at once; jobs.py checks
+the values before a run begins.
 """
 
 import math
@@ -34,6 +36,7 @@ from crosstraj.methods import METHODS, PRESETS
 TABLES = {  # report/tables.py makes them
     "returns": "unseen and seen return, area under the curve, health, by variant and game",
     "split": "gain of variants `X split` or `X split Y` over variant `X joint`, by game",
+    "ising": "return, silhouette and agreement with the true models, by number of clusters",
 }
 Value = bool | int | float | str | tuple[int | float | str, ...]
 Values = dict[str, Value]  # by dotted name
@@ -77,6 +80,7 @@ class Experiment:
     seeds: tuple[int, ...]
     variants: dict[str, Values]  # resolved: each with its method and preset
     table: str
+    quick: float | None = None  # the scale of a trial within minutes
     scale: float = 1.0
 
     def runs(self) -> list[Planned]:
@@ -86,7 +90,8 @@ class Experiment:
                 variant,
                 game,
                 seed,
-                values | {"frames": self._shrunk(values.get("frames", self.frames))},
+                _of_seed(values, seed)
+                | {"frames": self._shrunk(values.get("frames", self.frames))},
             )
             for seed in self.seeds[: self._shrunk(len(self.seeds))]
             for game in self.games[: self._shrunk(len(self.games))]
@@ -99,6 +104,10 @@ class Experiment:
         return math.ceil(round(count * self.scale, 9))
 
 
+def _of_seed(values: Values, seed: int) -> Values:
+    return {name: seed if value == "{seed}" else value for name, value in values.items()}
+
+
 KEYS: dict[str, type] = {
     "name": str,
     "title": str,
@@ -108,17 +117,24 @@ KEYS: dict[str, type] = {
     "seeds": list,
     "methods": list,
     "table": str,
+    "quick": float,
     "base": dict,
     "variants": dict,
 }
-OPTIONAL = ("methods", "table", "base", "variants")
+OPTIONAL = ("methods", "table", "quick", "base", "variants")
 RESERVED = {
     "env": "games",
     "seed": "seeds",
     "saving.runs": "--runs",
     "machine.threads": "--threads",
 }
-WORDS = {str: "text", int: "a whole number", list: "a list", dict: "a table"}
+WORDS = {
+    str: "text",
+    int: "a whole number",
+    float: "a number with a point",
+    list: "a list",
+    dict: "a table",
+}
 
 
 def read(path: Path) -> Experiment:
@@ -147,6 +163,9 @@ def _experiment(given: dict[str, Any]) -> Experiment:
         raise BadInput(f"name={given['name']!r} names a directory: letters, digits, - and _ only")
     if given["frames"] < 1:
         raise BadInput(f"frames={given['frames']}: must be at least 1")
+    quick = given.get("quick")
+    if quick is not None and not 0 < quick <= 1:
+        raise BadInput(f"quick={quick}: must be above 0, and 1 at most")
     table = given.get("table", "returns")
     if table not in TABLES:
         raise unknown("table", table, TABLES)
@@ -162,6 +181,7 @@ def _experiment(given: dict[str, Any]) -> Experiment:
         _listed("seeds", given["seeds"], int),
         variants,
         table,
+        quick,
     )
 
 

@@ -5,7 +5,8 @@ import torch
 from torch import Tensor
 
 STREAMS = ("weights", "acting", "policy", "objective")  # the order is part of every run's identity
-ENVIRONMENTS, EVALUATIONS, BRANCHES = 100, 200, 300  # spawn keys far from those of the streams
+# Spawn keys far from those of the streams.
+ENVIRONMENTS, EVALUATIONS, BRANCHES, ANALYSES = 100, 200, 300, 400
 
 
 def derived_seed(seed: int, *path: int) -> int:
