@@ -21,9 +21,10 @@ def experiment(arguments: list[str]) -> None:
     if not 0 < given.scale <= 1:
         raise BadInput(f"--scale {given.scale}: must be above 0, and 1 at most")
     plan = read(given.file)
-    if given.quick and plan.quick is None:
+    scale = plan.quick if given.quick else given.scale
+    if scale is None:
         raise BadInput(f"{given.file} names no `quick`; give a --scale instead")
-    plan = replace(plan, scale=plan.quick if given.quick else given.scale)
+    plan = replace(plan, scale=scale)
     chosen = select(plan, given.only)
     if given.list:
         print(listing(plan, chosen, given.runs))

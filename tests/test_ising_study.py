@@ -56,6 +56,7 @@ def test_clusters_that_are_the_models_have_silhouette_and_rand_index_one() -> No
     assert found == pytest.approx((1, 1, 1, 1, 1), abs=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:Number of distinct clusters")  # all v are equal
 def test_clusters_that_read_the_action_are_found_out_by_equal_actions() -> None:
     found = clustered(looking("actions"), FEATURES, MODEL, 5)
     assert found == pytest.approx((1, 1, 1, 0, 0), abs=1e-6)

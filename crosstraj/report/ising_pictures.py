@@ -94,11 +94,9 @@ def draw_task(path: Path, instance: int = 3) -> Path:
     config = IsingConfig(instance=instance)
     figure = Figure(figsize=(10, 5.2), layout="constrained")
     FigureCanvasAgg(figure)
-    panels = figure.subplot_mosaic(
-        [["0", "0", "1", "1", "2", "2", "3", "3", "4", "4", "goal", "goal"],
-         ["energy"] * 6 + ["literal"] * 6],
-        height_ratios=(1, 1.3),
-    )  # fmt: skip
+    above: list[Any] = [name for name in ("0", "1", "2", "3", "4", "goal") for _ in range(2)]
+    below: list[Any] = ["energy"] * 6 + ["literal"] * 6
+    panels = figure.subplot_mosaic([above, below], height_ratios=(1, 1.3))
     envs = IsingVectorEnv(1, config)
     envs.reset(seed=0)
     for _ in range(config.horizon // 2):
@@ -109,7 +107,7 @@ def draw_task(path: Path, instance: int = 3) -> Path:
         _lattice(panels[str(model)], lattice, f"choice {model}\nβ = {beta:.4g}", COLOURS[model])
     _lattice(panels["goal"], goal.picture, "goal (not shown)\nβ* unknown", "black")
     for mode in ("energy", "literal"):
-        _rewards(panels[mode], replace(config, reward=mode))  # type: ignore[arg-type]
+        _rewards(panels[mode], replace(config, reward=mode))
     figure.suptitle("The composite Ising matching task: choose one of five lattices per step, "
                     "to match the goal", fontsize=10)  # fmt: skip
     figure.savefig(path, dpi=120)
