@@ -1,8 +1,7 @@
 """The map: t-SNE of views on the unit sphere.
 
 Its seed is fixed, and so is the map for a given number of threads, one or two.
-Exact neighbours are found among all pairs: n^2 products, a second or two at 10,000 views; the rest
-grows as n log n (Barnes-Hut).
+Exact neighbours are found among all pairs, n^2 products; the rest grows as n log n (Barnes-Hut).
 """
 
 from typing import Any
