@@ -250,7 +250,7 @@ def test_what_has_no_prototypes_or_is_no_run_is_refused(
 
     assert "has no clusters: it was trained with ppo" in refused(str(trained.directory))
     assert "is not a run directory" in refused(str(tmp_path))
-    assert "has no snapshot at 7 frames" in refused(str(ctrl_run), "--step", "7")
+    assert "has no snapshot or checkpoint at 7 frames" in refused(str(ctrl_run), "--step", "7")
     (tmp_path / "file").touch()
     assert "cannot be written" in refused(str(ctrl_run), "--out", str(tmp_path / "file"))
     bare = tmp_path / "bare"
