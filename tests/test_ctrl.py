@@ -397,7 +397,7 @@ def test_a_constant_encoder_gives_uniform_codes_a_loss_of_ln_c_at_least_and_a_wa
     assert float(metrics["code_entropy"]) == pytest.approx(math.log(6), abs=1e-4)
     assert float(metrics["cluster"].detach()) >= math.log(6) - 1e-4
     config = replace(preset("ctrl", "paper"), objective=method.config)
-    watch, figures = health.Watch(config), {k: float(v) for k, v in metrics.items()}
+    watch, figures = health.Watch(config), {k: float(v.detach()) for k, v in metrics.items()}
     (sentence,) = watch.news(figures)
     assert "collapsed" in sentence
     assert "1.000" in sentence
