@@ -14,7 +14,7 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from crosstraj.config import Config
-from crosstraj.policy import ppo
+from crosstraj.policy.experience import experience
 from crosstraj.training import Training
 
 SHAPES = ((2048, 2048, 2048), (1024, 4096, 1024), (4096, 1024, 1024), (512, 8192, 2048))
@@ -79,7 +79,7 @@ def flops_per_frame(config: Config) -> dict[str, float]:
     for name, label in PARTS_OF_LEARNING.items():
         setattr(learner, name, count(label, getattr(learner, name)))
     rollout = count("acting", training.collector.collect)(learner.agent)
-    learner.update(rollout, ppo.experience(rollout, rollout.reward, small.policy))
+    learner.update(rollout, experience(rollout, rollout.reward, small.policy))
     training.envs.close()
     return {name: value / small.rollout_frames for name, value in counted.items()}
 

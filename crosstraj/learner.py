@@ -23,6 +23,7 @@ from crosstraj.optimise import Averages, Optimiser
 from crosstraj.phases import Phase
 from crosstraj.policy import daac, ppo
 from crosstraj.policy.daac import DAACAgent, DAACConfig
+from crosstraj.policy.experience import Experience, minibatches
 from crosstraj.policy.ppo import PPOConfig
 from crosstraj.randomness import Streams
 from crosstraj.rollout import Rollout
@@ -112,7 +113,7 @@ class Learner:
             max_norm=r.max_grad_norm,
         )
 
-    def update(self, rollout: Rollout, steps: ppo.Experience) -> Metrics:
+    def update(self, rollout: Rollout, steps: Experience) -> Metrics:
         """Everything that is learnt from one rollout, in the order asked for."""
         match self.config.order:
             case "objective":  # the paper's
@@ -138,7 +139,7 @@ class Learner:
             self.objective.after_step(self.agent.encoder)
         return averages.numbers()
 
-    def update_policy(self, rollout: Rollout, steps: ppo.Experience, *, moved: bool) -> Metrics:
+    def update_policy(self, rollout: Rollout, steps: Experience, *, moved: bool) -> Metrics:
         """`moved`: the objective has changed the encoder since the rollout was played."""
         averages = Averages()
         features_of, piece = self.feature_reader(rollout, averages, moved=moved)
@@ -150,7 +151,7 @@ class Learner:
             averages.add(policy_grad_norm=self.policy_optimiser.step(), **terms._asdict())
         return averages.numbers()
 
-    def update_jointly(self, rollout: Rollout, steps: ppo.Experience) -> Metrics:
+    def update_jointly(self, rollout: Rollout, steps: Experience) -> Metrics:
         """One step on the summed loss per minibatch; the policy says how many epochs."""
         averages = Averages()
         features_of, piece = self.feature_reader(rollout, averages, moved=False)
@@ -168,7 +169,7 @@ class Learner:
                 self.objective.after_step(self.agent.encoder)  # which has moved just now
         return averages.numbers()
 
-    def update_value(self, rollout: Rollout, steps: ppo.Experience) -> Metrics:
+    def update_value(self, rollout: Rollout, steps: Experience) -> Metrics:
         """A value network of its own: its own epochs over the same rollout, the same targets."""
         policy, averages = self.config.policy, Averages()
         if not isinstance(policy, DAACConfig) or self.rollouts % policy.value_every:
@@ -184,7 +185,7 @@ class Learner:
     def policy_backward(
         self,
         features_of: Callable[[Tensor], Tensor],
-        steps: ppo.Experience,
+        steps: Experience,
         index: Tensor,
         piece: int,
     ) -> ppo.Terms | daac.Terms:
@@ -218,7 +219,7 @@ class Learner:
     def policy_batches(self, size: int, epochs: int | None = None) -> Iterator[Tensor]:
         policy = self.config.policy
         for _ in range(epochs or policy.epochs):
-            for index in ppo.minibatches(size, policy.minibatches, self.streams.policy):
+            for index in minibatches(size, policy.minibatches, self.streams.policy):
                 yield index.to(self.device)
 
     def feature_reader(

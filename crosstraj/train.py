@@ -17,7 +17,7 @@ from crosstraj.envs import savable
 from crosstraj.errors import NonFinite, Refusal
 from crosstraj.health import Watch
 from crosstraj.logs import read_rows
-from crosstraj.policy import ppo
+from crosstraj.policy.experience import experience
 from crosstraj.progress import Display
 from crosstraj.run import Run, machine_facts
 from crosstraj.signals import Interrupted, Stop
@@ -37,7 +37,7 @@ def learn(training: Training) -> dict[str, float]:
     figures = training.begin_phase()  # where one begins: routes gradients, resets; else nothing
     rollout = collector.collect(learner.agent)
     reward, of_reward = training.reward(rollout)
-    steps = ppo.experience(rollout, reward, config.policy)
+    steps = experience(rollout, reward, config.policy)
     metrics = learner.update(rollout._replace(reward=reward), steps)
     training.frames += config.rollout_frames
     training.updates += 1

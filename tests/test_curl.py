@@ -11,7 +11,7 @@ from crosstraj.learner import Learner
 from crosstraj.networks import Encode
 from crosstraj.objectives.curl import CURL, Batch, CURLConfig
 from crosstraj.optimise import Averages
-from crosstraj.policy import ppo
+from crosstraj.policy.experience import experience
 from tests.test_methods import learner_for, rollout_for, small, update
 
 
@@ -106,7 +106,7 @@ def test_the_policy_is_not_touched_by_a_contrast_of_weight_zero():
     alone = learner_for(small("ppo", order="joint"))
     alone.agent.load_state_dict(with_curl.agent.state_dict())
     rollout = rollout_for(alone)
-    steps = ppo.experience(rollout, rollout.reward, alone.config.policy)
+    steps = experience(rollout, rollout.reward, alone.config.policy)
     for learner in (with_curl, alone):
         learner.update(rollout, steps)
     for name, value in alone.agent.state_dict().items():

@@ -12,9 +12,9 @@ from crosstraj.config import Config, preset, with_policy
 from crosstraj.envs import GAMES
 from crosstraj.errors import BadInput
 from crosstraj.learner import Learner
-from crosstraj.policy import daac, ppo
+from crosstraj.policy import daac
 from crosstraj.policy.daac import TUNED, DAACAgent, DAACConfig, Tuned
-from crosstraj.policy.ppo import Experience
+from crosstraj.policy.experience import Experience, experience
 from tests.test_methods import bits, learner_for, moved, rollout_for, small
 
 POLICY_NETWORK, VALUE_NETWORK = {"encoder", "policy", "advantage"}, {"value_encoder", "value"}
@@ -30,7 +30,7 @@ def agent_of(learner: Learner) -> DAACAgent:
 
 
 def steps_for(learner: Learner, rollout: Any) -> Experience:
-    return ppo.experience(rollout, rollout.reward, learner.config.policy)
+    return experience(rollout, rollout.reward, learner.config.policy)
 
 
 def on_daac(method: str, **changes: Any) -> Config:
@@ -141,7 +141,7 @@ def test_heads_that_follow_the_features_are_those_of_the_policys_network():
 # --- Losses
 
 
-def experience(size: int, actions: int = 5) -> Experience:
+def random_experience(size: int, actions: int = 5) -> Experience:
     g = rng(1)
     return Experience(
         torch.randint(actions, (size,), generator=g),
@@ -155,7 +155,7 @@ def experience(size: int, actions: int = 5) -> Experience:
 
 @pytest.mark.parametrize("piece", [1, 7, 64])
 def test_the_policys_loss_is_the_formula_and_reaches_exactly_the_policys_network(piece):
-    agent, data = agent_of(learner_for(small("daac"))), experience(40)
+    agent, data = agent_of(learner_for(small("daac"))), random_experience(40)
     frames = torch.randint(256, (40, 4, 4, 3), generator=rng(2), dtype=torch.uint8)
     index = torch.randperm(40, generator=rng(3))[:20]
     config = DAACConfig(advantage_weight=0.3, entropy_weight=0.02)
@@ -191,7 +191,7 @@ def test_the_policys_loss_is_the_formula_and_reaches_exactly_the_policys_network
 
 @pytest.mark.parametrize("piece", [3, 64])
 def test_the_values_loss_is_half_the_larger_square_of_raw_targets(piece):
-    agent, data = agent_of(learner_for(small("daac"))), experience(12)
+    agent, data = agent_of(learner_for(small("daac"))), random_experience(12)
     frames = torch.randint(256, (12, 4, 4, 3), generator=rng(2), dtype=torch.uint8)
     index = torch.tensor([5, 0, 11, 7, 2])
     value = agent.values(frames[index], data.context[index])

@@ -11,6 +11,7 @@ from crosstraj.learner import Learner, feature_health
 from crosstraj.objectives import CTRLConfig
 from crosstraj.optimise import Averages, Optimiser
 from crosstraj.policy import ppo
+from crosstraj.policy.experience import experience
 from crosstraj.randomness import Streams
 from crosstraj.rollout import Rollout
 from tests.test_rollout import Scripted
@@ -87,7 +88,7 @@ def test_each_update_moves_exactly_what_it_should(grad, by_policy, by_objective)
     config = small(encoder_grad=grad)
     learner = learner_for(config)
     rollout = rollout_for(learner, config)
-    steps = ppo.experience(rollout, rollout.reward, config.policy)
+    steps = experience(rollout, rollout.reward, config.policy)
     start = bits(learner)
     learner.update_policy(rollout, steps, moved=False)
     middle = bits(learner)
@@ -106,7 +107,7 @@ def test_a_joint_step_moves_the_encoder_whenever_anybody_trains_it(grad):
     learner = learner_for(config)
     rollout = rollout_for(learner, config)
     before = bits(learner)
-    metrics = learner.update(rollout, ppo.experience(rollout, rollout.reward, config.policy))
+    metrics = learner.update(rollout, experience(rollout, rollout.reward, config.policy))
     expected = {"policy", "value", "objective"} | (set() if grad == "none" else {"encoder"})
     assert moved(before, bits(learner)) == expected
     assert {"cluster", "surrogate"} <= metrics.keys()
@@ -121,7 +122,7 @@ def test_a_joint_gradient_is_the_sum_of_both_gradients():
     )
     learner = learner_for(config)
     rollout = rollout_for(learner, config)
-    steps = ppo.experience(rollout, rollout.reward, config.policy)
+    steps = experience(rollout, rollout.reward, config.policy)
     weight = learner.agent.encoder.last.weight
     seen: dict[str, torch.Tensor] = {}
     alone = learner_for(config)
@@ -147,7 +148,7 @@ def test_ppo_alone_has_no_objective_and_trains_the_encoder():
     learner = learner_for(config)
     rollout = rollout_for(learner, config)
     before = bits(learner)
-    metrics = learner.update(rollout, ppo.experience(rollout, rollout.reward, config.policy))
+    metrics = learner.update(rollout, experience(rollout, rollout.reward, config.policy))
     assert moved(before, bits(learner)) == {"encoder", "policy", "value"}
     assert "objective_kl" not in metrics
 
@@ -157,7 +158,7 @@ def test_without_an_objective_the_order_makes_no_difference(order):
     config = small("ppo", order=order)
     learner, plain = learner_for(config), learner_for(small("ppo"))
     rollout = rollout_for(learner, config)
-    steps = ppo.experience(rollout, rollout.reward, config.policy)
+    steps = experience(rollout, rollout.reward, config.policy)
     for one in (learner, plain):
         one.update(rollout, steps)
     assert bits(learner) == bits(plain)
@@ -169,7 +170,7 @@ def test_the_order_decides_who_sees_the_moved_encoder():
         config = small(order=order)
         learner = learner_for(config)
         rollout = rollout_for(learner, config)
-        steps = ppo.experience(rollout, rollout.reward, config.policy)
+        steps = experience(rollout, rollout.reward, config.policy)
         metrics = learner.update(rollout, steps)
         assert (metrics.get("objective_kl", 0.0) > 1e-9) == changed
 
@@ -178,7 +179,7 @@ def test_the_first_policy_step_starts_at_ratio_one_when_nothing_moved():
     config = small("ppo")
     learner = learner_for(config)
     rollout = rollout_for(learner, config)
-    steps = ppo.experience(rollout, rollout.reward, config.policy)
+    steps = experience(rollout, rollout.reward, config.policy)
     reader, piece = learner.feature_reader(rollout, Averages(), moved=False)
     index = torch.arange(len(steps.action))
     terms = ppo.backward(learner.agent, reader, steps, index, piece, config.policy)
@@ -205,7 +206,7 @@ def test_same_seed_same_bits_other_seed_other_bits():
         config = small(seed=seed)
         learner = learner_for(config)
         rollout = rollout_for(learner, config)
-        learner.update(rollout, ppo.experience(rollout, rollout.reward, config.policy))
+        learner.update(rollout, experience(rollout, rollout.reward, config.policy))
         return bits(learner)
 
     assert result(0) == result(0)
@@ -220,7 +221,7 @@ def test_state_round_trips_through_a_fresh_learner(change):
     config = small(encoder_grad="both", objective=objective)
     first = learner_for(config)
     rollout = rollout_for(first, config)
-    steps = ppo.experience(rollout, rollout.reward, config.policy)
+    steps = experience(rollout, rollout.reward, config.policy)
     first.update(rollout, steps)
     second = learner_for(config)
     second.load_weights(first.weights())
@@ -332,7 +333,7 @@ def test_cut_at_the_map_the_policy_trains_a_last_layer_of_its_own(grad, encoder_
 
     rollout = rollout_for(learner, config)
     assert rollout.features.shape[-1] == agent.reads == agent.encoder.map_size
-    steps = ppo.experience(rollout, rollout.reward, config.policy)
+    steps = experience(rollout, rollout.reward, config.policy)
     start = parts()
     learner.update_policy(rollout, steps, moved=False)
     middle = parts()

@@ -26,7 +26,7 @@ from crosstraj.objectives import NoObjective
 from crosstraj.objectives.dbc import LEAST_SPREAD
 from crosstraj.optimise import Averages
 from crosstraj.pairs import Stretch
-from crosstraj.policy import ppo
+from crosstraj.policy.experience import experience
 from crosstraj.randomness import Streams
 from crosstraj.rollout import Rollout
 from tests.conftest import TINY
@@ -219,7 +219,7 @@ def rollout_for(learner: Learner, side: int = 4, done: Tensor | None = None) -> 
 
 
 def update(learner: Learner, rollout: Rollout) -> dict[str, float]:
-    steps = ppo.experience(rollout, rollout.reward, learner.config.policy)
+    steps = experience(rollout, rollout.reward, learner.config.policy)
     return learner.update(rollout, steps)
 
 
@@ -305,7 +305,7 @@ def test_its_excess_over_the_floor_falls_by_a_fifth_in_fifty_steps(method):
 def test_each_update_moves_exactly_what_it_should(method, grad):
     learner = learner_for(small(method, encoder_grad=grad, order="objective"))
     rollout = rollout_for(learner)
-    steps = ppo.experience(rollout, rollout.reward, learner.config.policy)
+    steps = experience(rollout, rollout.reward, learner.config.policy)
     by_policy = heads_of(learner) | ({"encoder"} if grad in ("rl", "both") else set())
     by_objective = {"objective"} | ({"encoder"} if grad in ("ssl", "both") else set())
     for _ in range(2):  # again, now that both optimisers have moments that could push

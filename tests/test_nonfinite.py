@@ -21,6 +21,7 @@ from crosstraj.objectives import CTRLConfig
 from crosstraj.objectives.ctrl import CTRL
 from crosstraj.optimise import Optimiser
 from crosstraj.policy import ppo
+from crosstraj.policy.experience import experience
 from crosstraj.rollout import RewardNormaliser
 from crosstraj.signals import Stop
 from crosstraj.train import open_run, train
@@ -88,7 +89,7 @@ def test_a_loss_that_is_not_finite_never_reaches_the_weights(
     config = small(order=which)
     learner = learner_for(config)
     rollout = rollout_for(learner, config)
-    steps = ppo.experience(rollout, rollout.reward, config.policy)
+    steps = experience(rollout, rollout.reward, config.policy)
     before = bits(learner)
     after(monkeypatch, *((ppo, "terms") if which == "policy" else (CTRL, "loss")), once(1), spoil)
     with pytest.raises(NonFinite, match=r"the gradient of .* is not finite"):

@@ -7,7 +7,8 @@ import torch
 
 from crosstraj.agent import Agent
 from crosstraj.policy import ppo
-from crosstraj.policy.ppo import Experience, PPOConfig
+from crosstraj.policy.experience import Experience, minibatches
+from crosstraj.policy.ppo import PPOConfig
 
 
 def rng(seed: int = 0) -> torch.Generator:
@@ -52,7 +53,7 @@ def small_agent() -> Agent:
     return Agent((16, 16, 3), 5, encoder="laptop", feature_norm="none", context=0, rng=rng())
 
 
-def experience(size: int) -> Experience:
+def random_experience(size: int) -> Experience:
     g = rng(1)
     return Experience(
         torch.randint(5, (size,), generator=g),
@@ -66,7 +67,7 @@ def experience(size: int) -> Experience:
 
 @pytest.mark.parametrize("piece", [1, 7, 20, 64])
 def test_the_gradient_in_pieces_is_the_gradient_of_the_whole_minibatch(piece):
-    agent, data = small_agent(), experience(40)
+    agent, data = small_agent(), random_experience(40)
     frames = torch.randint(256, (40, 16, 16, 3), generator=rng(2), dtype=torch.uint8)
     index = torch.randperm(40, generator=rng(3))[:20]
     config = PPOConfig()
@@ -91,7 +92,7 @@ def test_the_gradient_in_pieces_is_the_gradient_of_the_whole_minibatch(piece):
 
 
 def test_minibatches_cover_every_step_once_in_random_order():
-    parts = list(ppo.minibatches(50, 8, rng()))
+    parts = list(minibatches(50, 8, rng()))
     assert len(parts) == 8
     assert {len(p) for p in parts} == {6, 7}
     together = torch.cat(parts)

@@ -17,13 +17,8 @@ from torch import Tensor, nn
 from crosstraj.agent import Agent
 from crosstraj.errors import BadInput
 from crosstraj.networks import FEATURES, EncoderKind, FeatureNorm, Impala, SplitAt, linear
-from crosstraj.policy.ppo import (
-    Experience,
-    PolicyConfig,
-    backward_in_pieces,
-    policy_terms,
-    value_error,
-)
+from crosstraj.policy.experience import Experience, PolicyConfig, backward_in_pieces
+from crosstraj.policy.ppo import policy_terms, value_error
 
 
 class Tuned(NamedTuple):

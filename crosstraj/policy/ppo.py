@@ -1,6 +1,6 @@
 """PPO (Schulman et al., 2017) as practised on Procgen, with the clipped value loss."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -8,43 +8,7 @@ import torch
 from torch import Tensor
 
 from crosstraj.agent import Agent
-from crosstraj.errors import BadInput
-from crosstraj.rollout import Rollout, gae
-
-
-@dataclass(frozen=True)
-class PolicyConfig:
-    """What every policy has: the values of train-procgen, and of the CTRL paper where it has any.
-
-    The paper has one epoch.
-    """
-
-    epochs: int = 1
-    """Passes over a rollout (paper 1; the Procgen community 3)."""
-    minibatches: int = 8
-    """Optimiser steps per pass."""
-    learning_rate: float = 5e-4
-    """Adam's step size."""
-    adam_epsilon: float = 1e-5
-    """Adam's epsilon."""
-    max_grad_norm: float = 0.5
-    """Bound on the norm of the gradient."""
-    clip: float = 0.2
-    """How far the probability ratio, and the value, may move from the rollout's."""
-    entropy_weight: float = 0.01
-    """Weight of the entropy bonus."""
-    discount: float = 0.999
-    """Gamma of the return."""
-    trace: float = 0.95
-    """Lambda of GAE."""
-
-    def __post_init__(self) -> None:
-        for name in ("epochs", "minibatches"):
-            if getattr(self, name) < 1:
-                raise BadInput(f"policy.{name}={getattr(self, name)}: must be at least 1")
-        for name in ("discount", "trace"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise BadInput(f"policy.{name}={getattr(self, name)}: must lie in [0, 1]")
+from crosstraj.policy.experience import Experience, PolicyConfig, backward_in_pieces
 
 
 @dataclass(frozen=True)
@@ -55,20 +19,6 @@ class PPOConfig(PolicyConfig):
     """ppo, or daac: the same objective under another policy."""
     value_weight: float = 0.5
     """Weight of the value loss."""
-
-
-class Experience(NamedTuple):
-    """One rollout, flat: B = S * N steps."""
-
-    action: Tensor  # [B]
-    log_prob: Tensor  # [B] when acting
-    value: Tensor  # [B] when acting
-    advantage: Tensor  # [B]
-    target: Tensor  # [B] advantage + value
-    context: Tensor  # [B, X]
-
-    def at(self, index: Tensor) -> "Experience":
-        return Experience(*(field.index_select(0, index) for field in self))
 
 
 class PolicyTerms(NamedTuple):
@@ -88,32 +38,6 @@ class Terms(NamedTuple):
     entropy: Tensor
     kl: Tensor
     clipped: Tensor
-
-
-def experience(rollout: Rollout, reward: Tensor, config: PolicyConfig) -> Experience:
-    """Advantages and value targets from the normalised rewards of a rollout."""
-    advantage = gae(
-        reward,
-        rollout.value,
-        rollout.done,
-        rollout.final_value,
-        discount=config.discount,
-        trace=config.trace,
-    )
-    value = rollout.value[:-1]
-    return Experience(
-        action=rollout.action.flatten(),
-        log_prob=rollout.log_prob.flatten(),
-        value=value.flatten(),
-        advantage=advantage.flatten(),
-        target=(advantage + value).flatten(),
-        context=rollout.context[:-1].flatten(0, 1),
-    )
-
-
-def minibatches(size: int, count: int, rng: torch.Generator) -> Iterator[Tensor]:
-    """A random order of `size` steps in `count` parts."""
-    return iter(torch.randperm(size, generator=rng).tensor_split(count))
 
 
 def policy_terms(log_probs: Tensor, old: Experience, clip: float) -> PolicyTerms:
@@ -164,23 +88,3 @@ def backward(
         return loss, t
 
     return Terms(*backward_in_pieces(len(index), piece, index.device, loss_of))
-
-
-def backward_in_pieces(
-    size: int,
-    piece: int,
-    device: torch.device,
-    loss_of: Callable[[Tensor], tuple[Tensor, tuple[Tensor, ...]]],
-) -> list[Tensor]:
-    """Adds the gradient of a mean over `size` steps, piece by piece to stay in the cache.
-
-    `loss_of` some positions is their loss and its terms; the means of the terms are returned.
-    """
-    totals: list[Tensor] = []
-    for part in torch.arange(size, device=device).split(piece):
-        loss, means = loss_of(part)
-        share = len(part) / size
-        (loss * share).backward()
-        scaled = [mean.detach() * share for mean in means]
-        totals = [a + b for a, b in zip(totals, scaled, strict=True)] if totals else scaled
-    return totals
