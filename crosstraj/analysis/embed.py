@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
+from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from crosstraj import ops
@@ -114,7 +115,8 @@ def kmeans_clusters(vectors: NDArray[np.float32], count: int) -> Clusters | None
     centres = np.full((count, vectors.shape[1]), np.nan, np.float32)
     if good.sum() >= count:
         unit = vectors[good] / np.linalg.norm(vectors[good], axis=1, keepdims=True).clip(1e-12)
-        fitted = KMeans(count, n_init=3, random_state=0).fit(unit)
+        with threadpool_limits(1):  # several threads would add in no fixed order
+            fitted = KMeans(count, n_init=3, random_state=0).fit(unit)
         cluster[good], centres = fitted.labels_, fitted.cluster_centers_
     nothing = np.full(len(vectors), np.nan, np.float32)
     return Clusters(cluster, cluster, nothing, centres.astype(np.float32))

@@ -15,12 +15,11 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.cluster import KMeans
-from sklearn.metrics import adjusted_rand_score, silhouette_score
-from threadpoolctl import threadpool_limits
+from sklearn.metrics import adjusted_rand_score
 from torch import Tensor
 
-from crosstraj import ops
+from crosstraj.analysis.embed import Clusters, kmeans_clusters, prototype_clusters
+from crosstraj.analysis.measures import silhouette
 from crosstraj.config import Config
 from crosstraj.envs import make_envs
 from crosstraj.envs.stack import AnyEnvs
@@ -131,38 +130,24 @@ def clustered(
 ) -> tuple[float, float, float, float, float]:
     """The views under the run's prototypes: hard clusters against geometry and against truth."""
 
-    def assign(action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """v, the clusters of its codes, and its nearest prototypes."""
-        v = clustering.embed(features, action.to(features.device))
-        scores = ops.unit(v) @ clustering.prototypes.T / clustering.temperature
-        return v, ops.sinkhorn(scores, clustering.rounds).argmax(1), scores.argmax(1)
+    def embed(action: Tensor) -> Tensor:
+        return clustering.embed(features, action.to(features.device)).cpu()
 
-    shape = features.shape[:2]
-    v, code, nearest = assign(torch.from_numpy(model)[:, None].expand(shape).contiguous())
-    alike = [assign(torch.full(shape, action)) for action in range(models)]
+    def rand(clusters: Clusters | None) -> float:
+        assert clusters is not None
+        return float(adjusted_rand_score(model, clusters.cluster))
+
+    shape, views = features.shape[:2], len(features)  # one Sinkhorn over all views
+    v = embed(torch.from_numpy(model)[:, None].expand(shape).contiguous())
+    clusters = prototype_clusters(v, clustering, share=views)
+    alike = [embed(torch.full(shape, action)) for action in range(models)]
     return (
-        _silhouette(v, code),
-        _silhouette(v, nearest),
-        _rand(model, code),
-        float(np.mean([_rand(model, code) for _, code, _ in alike])),
-        float(np.mean([_rand(model, _means(v, models)) for v, *_ in alike])),
+        silhouette(v.numpy(), clusters.cluster),
+        silhouette(v.numpy(), clusters.raw),
+        rand(clusters),
+        float(np.mean([rand(prototype_clusters(v, clustering, share=views)) for v in alike])),
+        float(np.mean([rand(kmeans_clusters(v.numpy(), models)) for v in alike])),
     )
-
-
-def _means(v: Tensor, count: int) -> Tensor:
-    with threadpool_limits(1):  # several threads would add in no fixed order
-        means = KMeans(count, n_init=3, random_state=0).fit(ops.unit(v).cpu().numpy())
-    return torch.from_numpy(means.labels_)
-
-
-def _rand(model: NDArray[np.int64], labels: Tensor) -> float:
-    return float(adjusted_rand_score(model, labels.cpu().numpy()))
-
-
-def _silhouette(v: Tensor, labels: Tensor) -> float:
-    if len(labels.unique()) < 2 or not v.isfinite().all():
-        return float("nan")
-    return float(silhouette_score(v.cpu().numpy(), labels.cpu().numpy(), metric="cosine"))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """`crosstraj analyse`: one run as table, figures and a summary, from any checkpoint or snapshot."""
 
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +22,7 @@ from crosstraj.logs import read_rows
 from crosstraj.native import keep_memory
 from crosstraj.progress import stage
 from crosstraj.randomness import Streams
+from crosstraj.report.results import as_json
 from crosstraj.trained import checkpoints_by_frames, read_config
 
 SNAPSHOT_VIEWS = SHARE  # of the fixed set, re-encoded by every snapshot: one Sinkhorn each
@@ -253,10 +253,10 @@ def write_tables(result: Analysis, output: Output) -> list[Path]:
     config, views = result.subject.config, result.subject.views
     facts = {"run": str(result.subject.run.resolve().name), "frames": str(result.subject.frames)}
     rows = table.views_table(views, result.embedding, result.place, config.frame_stack, facts)
-    figures_of = result.figures | {"moments": [m._asdict() for m in result.moments]}
+    figures_of = {**result.figures, "moments": result.moments}
     written = [
         output.write("views.parquet", table.as_parquet(rows)),
-        output.write("measures.json", json.dumps(figures_of, indent=1).encode()),
+        output.write("measures.json", as_json(figures_of).encode()),
     ]
     clusters = result.embedding.clusters
     if clusters is None or result.counts is None or result.transitions is None:

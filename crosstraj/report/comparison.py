@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from crosstraj.config import preset
+from crosstraj.envs import GAMES
 from crosstraj.errors import BadInput
 from crosstraj.evaluate import EASY_RANGE, normalised
 from crosstraj.report.document import plain
@@ -22,8 +23,8 @@ from crosstraj.run import dotted, identity_of
 RANGES = "normalised by the easy-mode ranges (jumper and leaper: minimum 3)"
 EQUAL_SEEDS = "Left out so that each game has equally many seeds:"
 
-# What runs of one variant may differ in. The task, `procgen` and how it is judged, is the
-# comparison's.
+# What runs of one variant may differ in. The task, `procgen` or `ising` and how it is judged, is
+# the comparison's.
 NOT_VARIANT = (
     "seed",
     "env",
@@ -33,6 +34,7 @@ NOT_VARIANT = (
     "on_nonfinite",
     "evaluation",
     "procgen",
+    "ising",
 )
 
 
@@ -81,10 +83,11 @@ class Comparison:
 
     @property
     def title(self) -> str:
-        procgen = self.task["procgen"]
-        first, count = procgen.get("first_level", 0), procgen.get("train_levels", 0)
-        levels = f"{procgen.get('mode', '?')} levels {first} to {first + count - 1}"
-        return f"{self.budget:,} frames, {levels}, {self.acting} actions"
+        words = [f"{self.budget:,} frames", f"{self.acting} actions"]
+        if procgen := self.task["procgen"]:
+            first, count = procgen.get("first_level", 0), procgen.get("train_levels", 0)
+            words.insert(1, f"{procgen.get('mode', '?')} levels {first} to {first + count - 1}")
+        return ", ".join(words)
 
     @property
     def acting(self) -> str:
@@ -113,8 +116,13 @@ def compare(runs: Sequence[RunData]) -> list[Comparison]:
 
 
 def _task(config: Mapping[str, Any]) -> dict[str, Any]:
-    evaluation = config.get("evaluation", {})
-    return {"procgen": config.get("procgen", {}), "greedy": bool(evaluation.get("greedy"))}
+    """What must be equal for returns to be comparable, as far as this game reads it."""
+    ising = {**config.get("ising", {}), "instance": None}  # each goal is a game of its own
+    return {
+        "procgen": config.get("procgen", {}) if config["env"] in GAMES else {},
+        "ising": ising if config["env"] == "ising" else {},
+        "greedy": bool(config.get("evaluation", {}).get("greedy")),
+    }
 
 
 def _comparison(runs: Sequence[RunData]) -> Comparison:

@@ -101,17 +101,21 @@ def state_of(results: list[Result]) -> str:
     return f"partial: none of {len(results)}; shown at {reached} of {results[0].budget:,} frames"
 
 
-def write_json(path: Path, values: Mapping[str, Any]) -> Path:
+def as_json(values: Mapping[str, Any]) -> str:
     """What is not finite becomes null: JSON has no name for it."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, float):
             return value if math.isfinite(value) else None
-        if isinstance(value, Spread | Result):
+        if isinstance(value, tuple) and hasattr(value, "_asdict"):
             return plain(value._asdict())
         if isinstance(value, Mapping):
             return {key: plain(inner) for key, inner in value.items()}
         return [plain(inner) for inner in value] if isinstance(value, list | tuple) else value
 
-    path.write_text(json.dumps(plain(values), indent=1, allow_nan=False) + "\n")
+    return json.dumps(plain(values), indent=1, allow_nan=False) + "\n"
+
+
+def write_json(path: Path, values: Mapping[str, Any]) -> Path:
+    path.write_text(as_json(values))
     return path

@@ -39,7 +39,9 @@ class RunData(NamedTuple):
 
     @property
     def game(self) -> str:
-        return str(self.config["env"])
+        """What is played; each Ising goal is a game of its own."""
+        goal = self.config.get("ising", {}).get("instance")
+        return self.config["env"] if goal is None else f"{self.config['env']}, goal {goal}"
 
     @property
     def seed(self) -> int:
@@ -125,6 +127,8 @@ def _config(path: Path) -> dict[str, Any]:
         value = (config.get(outer, {}) if outer else config).get(inner, kind())
         if type(value) is not kind or (key not in config and not outer):
             raise BadInput(f"config.json: {key} is {value!r}, and must be {kind.__name__}")
+    if type(config.get("ising", {})) is not dict:  # only runs on Ising have it
+        raise BadInput(f"config.json: ising is {config['ising']!r}, and must be dict")
     return config
 
 
