@@ -112,6 +112,9 @@ def test_a_method_without_prototypes_is_analysed_on_features(
     assert Image.open(io.BytesIO(table["frames"][0])).size == (64, 64)
     assert "this method has no prototypes" in (tmp_path / "summary.md").read_text()
     assert not (tmp_path / "states.png").exists()
+    text = (tmp_path / "measures.json").read_text()
+    assert "null" in text  # no silhouette without clusters
+    assert "NaN" not in text  # which JSON has no name for
     monkeypatch.setattr("crosstraj.analysis.figures.draw", lambda result: {})
     assert main(["analyse", str(trained.directory), "--kmeans", "5", *out]) == 0
     table = pq.read_table(tmp_path / "views.parquet").to_pydict()

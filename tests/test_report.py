@@ -240,6 +240,35 @@ def test_budgets_tasks_and_values_are_never_mixed(tmp_path: Path) -> None:
     assert "ppo was run with 3 sets of values, which are not averaged" in page
 
 
+def test_each_ising_goal_is_a_game_and_no_level_is_spoken_of(tmp_path: Path) -> None:
+    for seed in (0, 1):
+        for clusters in (4, 5):
+            config = preset("ctrl", "default")
+            make_run(
+                tmp_path / "runs",
+                f"{clusters}-{seed}",
+                "ctrl",
+                env="ising",
+                encoder="lattice",
+                seed=seed,
+                ising=replace(config.ising, instance=3 + seed),
+                objective=replace(config.objective, clusters=clusters),
+                finals=[(1000, seed, clusters)],
+            )
+    (one,) = compare([read_run(path) for path in find_runs([tmp_path / "runs"])])
+    assert one.games == ["ising, goal 3", "ising, goal 4"]
+    assert len(one.variants) == 2
+    assert one.title == "1,000 frames, sampled actions"
+    assert "easy levels" not in report_on(tmp_path / "runs")
+
+
+def test_other_lattices_are_another_task(tmp_path: Path) -> None:
+    ising = preset("ctrl", "default").ising
+    for side in (16, 32):
+        make_run(tmp_path, str(side), env="ising", ising=replace(ising, side=side))
+    assert len(compare([read_run(path) for path in find_runs([tmp_path])])) == 2
+
+
 def test_machines_do_not_make_a_variant_but_different_episode_counts_are_said(
     tmp_path: Path,
 ) -> None:
