@@ -120,6 +120,8 @@ class SavingConfig:
     """Time between checkpoints; 0 saves after every update."""
     snapshots: int = 8
     """Weights kept for good at this many evenly spaced points of the budget."""
+    tensorboard: bool = False
+    """Show metrics.jsonl in TensorBoard, too: in `tensorboard` in the run directory."""
 
 
 @dataclass(frozen=True)

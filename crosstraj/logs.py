@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from torch import Tensor
@@ -34,6 +34,14 @@ def series(rows: list[dict[str, Any]], key: str) -> list[tuple[float, float]]:
     return [(number(row.get("frames")), number(row[key])) for row in rows if key in row]
 
 
+class Mirror(Protocol):
+    """Is shown each row, too; nothing depends on it."""
+
+    def show(self, row: Mapping[str, Any]) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class Log:
     """A file of JSON lines. A row is one write of one line; equal rows are equal bytes.
 
@@ -44,6 +52,7 @@ class Log:
         self.path, self._warn = path, warn
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         self._pending = b""  # rows that a full disk has not taken yet
+        self.mirror: Mirror | None = None
 
     def write(self, row: Mapping[str, Any]) -> None:
         """Append a row. If the disk refuses it, it is kept and written before the next one."""
@@ -56,6 +65,12 @@ class Log:
         except OSError as error:
             if not known:
                 self._warn(f"{self.path} cannot be written: {error.strerror}; its rows wait")
+        if self.mirror:
+            try:
+                self.mirror.show(row)
+            except Exception as error:
+                self._warn(f"rows of {self.path} are no longer mirrored: {error}")
+                self.mirror = None
 
     def _drain(self) -> None:
         while self._pending:
@@ -82,6 +97,8 @@ class Log:
 
     def close(self) -> None:
         os.close(self._file)
+        if self.mirror:
+            self.mirror.close()
 
 
 def plain_number(value: Any) -> Any:

@@ -17,6 +17,7 @@ from crosstraj.envs import savable
 from crosstraj.errors import NonFinite, Refusal
 from crosstraj.health import Watch
 from crosstraj.logs import read_rows
+from crosstraj.mirror import show_in_tensorboard
 from crosstraj.policy.experience import experience
 from crosstraj.progress import Display
 from crosstraj.run import Run, machine_facts
@@ -77,6 +78,8 @@ def train(config: Config, run: Run, display: Display, stop: Stop) -> dict[str, A
     """Train until the budget is spent; returns the summary that the run directory then holds."""
     training = Training(config)
     resume(training, run, display)
+    if config.saving.tensorboard:
+        show_in_tensorboard(run.metrics, run.directory / "tensorboard", run.warn)
     saved, watch = time.monotonic(), Watch(config)
     latest = latest_figures(run)
     display.show(training.frames, latest)
