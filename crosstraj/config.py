@@ -183,9 +183,11 @@ class Config:
                 f"{self.rollout_frames} frames of a rollout; lower it, or raise rollout_steps"
             )
         if self.machine.kernels == "native" and (
-            self.encoder != "impala" or self.frame_stack != 1 or self.env not in GAMES
+            self.encoder == "lattice" or self.frame_stack != 1 or self.env not in GAMES
         ):
-            raise BadInput("machine.kernels=native is for encoder=impala on single Procgen frames")
+            raise BadInput(
+                "machine.kernels=native is for encoder=impala or laptop on single Procgen frames"
+            )
         if self.order == "joint" and self.representation.minibatches != self.policy.minibatches:
             raise BadInput(
                 f"order=joint steps both at once, but representation.minibatches="

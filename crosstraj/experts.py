@@ -159,7 +159,7 @@ def read_expert(
     except (KeyError, RuntimeError) as error:
         said = str(error).splitlines()[0]
         raise BadInput(f"{run} does not hold the agent that it describes: {said}") from error
-    if config.machine.kernels == "native" and trained.encoder == "impala":
+    if config.machine.kernels == "native" and trained.encoder != "lattice":
         agent.encoder.use_native()
     return agent.requires_grad_(False)
 

@@ -1,5 +1,6 @@
 // IMPALA's convolutions on a CPU, for frames of 64 x 64 x 3: one image at a time through every layer, so
-// that its activations stay in the core's cache, forward and back. `native.py` compiles and calls it.
+// that its activations stay in the core's cache, forward and back. `native.py` compiles and calls it, once
+// for each STRIDE of the first convolution (1: `impala`, 2: `laptop`).
 //
 // Images are NHWC with a border of one pixel; channels come in groups of 16. GCC's vector extension keeps
 // it portable: the compiler chooses the instructions. No state. Threads are OpenMP's, hence PyTorch's own:
@@ -13,6 +14,7 @@ typedef float v8 __attribute__((vector_size(32), aligned(4), may_alias));
 typedef int32_t i8 __attribute__((vector_size(32), aligned(4), may_alias));
 typedef uint8_t u8 __attribute__((vector_size(8), aligned(1), may_alias));
 
+#define PATCH (3 * 3 * 3)  // what one pixel of the first convolution's result reads
 #define INLINE static inline __attribute__((always_inline))
 #define PAD(w, c) (((w) + 2) * ((w) + 2) * (c))        // floats of a W x W image with its border
 #define AT(y, x, w, c) (((y) * ((w) + 2) + (x)) * (c))  // where a pixel is, border included
@@ -27,14 +29,15 @@ typedef struct {
 INLINE v8 where(i8 mask, v8 a, v8 b) { return (v8)(((i8)a & mask) | ((i8)b & ~mask)); }
 
 // P neighbouring pixels x 16 output channels: twelve accumulators at most, which fit the registers.
-INLINE void conv_tile(const int P, const float *in, int c, int row, const float *w, float *out,
-                      int co, int at, Then t) {
+// A pixel reads K numbers in each of `rows` rows; the next pixel's are c further.
+INLINE void conv_tile(const int P, const float *in, int c, const int K, const int rows, int row,
+                      const float *w, float *out, int co, int at, Then t) {
     v8 acc[6][2];
     for (int p = 0; p < P; p++)
         for (int j = 0; j < 2; j++) acc[p][j] = (v8){0};
-    for (int ky = 0; ky < 3; ky++, in += row)
+    for (int ky = 0; ky < rows; ky++, in += row)
 #pragma GCC unroll 4
-        for (int k = 0; k < 3 * c; k++, w += 16) {
+        for (int k = 0; k < K; k++, w += 16) {
             v8 w0 = *(v8 *)w, w1 = *(v8 *)(w + 8);
 #pragma GCC unroll 6
             for (int p = 0; p < P; p++) {
@@ -56,39 +59,42 @@ INLINE void conv_tile(const int P, const float *in, int c, int row, const float 
         }
 }
 
-// 3x3 convolution of a W x W image; weights [co/16][ky][kx][ci][16].
-INLINE void conv_any(const float *in, const int c, int W, const float *w, float *out, int co,
-                     Then t) {
-    for (int b = 0; b < co; b += 16, w += 9 * c * 16) {
+// 3x3 convolution of a W x W image; weights [co/16][ky][kx][ci][16]. The image has c channels and a border
+// (rows = 3), or holds for each pixel of the result the c numbers that it reads (rows = 1).
+INLINE void conv_any(const float *in, const int c, const int rows, int W, const float *w, float *out,
+                     int co, Then t) {
+    const int K = rows * c;
+    for (int b = 0; b < co; b += 16, w += rows * K * 16) {
         Then u = t;
         if (u.bias) u.bias += b;
         for (int y = 0; y < W; y++)
             for (int x = 0; x < W;) {
-                const float *a = in + AT(y, x, W, c);
+                const float *a = in + (rows == 3 ? AT(y, x, W, c) : (y * W + x) * c);
                 int row = (W + 2) * c, at = AT(y + 1, x + 1, W, co) + b, left = W - x;
                 if (left == 8 || left == 4) {
-                    conv_tile(4, a, c, row, w, out, co, at, u), x += 4;
+                    conv_tile(4, a, c, K, rows, row, w, out, co, at, u), x += 4;
                 } else if (left % 6 == 0) {
-                    conv_tile(6, a, c, row, w, out, co, at, u), x += 6;
+                    conv_tile(6, a, c, K, rows, row, w, out, co, at, u), x += 6;
                 } else {
-                    conv_tile(5, a, c, row, w, out, co, at, u), x += 5;
+                    conv_tile(5, a, c, K, rows, row, w, out, co, at, u), x += 5;
                 }
             }
     }
 }
 
 static void conv(const float *in, int c, int W, const float *w, float *out, int co, Then t) {
-    if (c == 3) conv_any(in, 3, W, w, out, co, t);  // constants, so that loops are unrolled
-    else if (c == 16) conv_any(in, 16, W, w, out, co, t);
-    else conv_any(in, 32, W, w, out, co, t);
+    if (c == 3 && STRIDE == 1) conv_any(in, 3, 3, W, w, out, co, t);  // constants: loops are unrolled
+    else if (c == 3) conv_any(in, PATCH, 1, W, w, out, co, t);
+    else if (c == 16) conv_any(in, 16, 3, W, w, out, co, t);
+    else conv_any(in, 32, 3, W, w, out, co, t);
 }
 
-INLINE void grad_tile(const int P, const float *in, int c, const float *g, int co, int W, int rows,
-                      float *dw) {
+INLINE void grad_tile(const int P, const float *in, int c, int line, const float *g, int co, int W,
+                      int lines, float *dw) {
     v8 acc[6][2];
     for (int p = 0; p < P; p++)
         for (int j = 0; j < 2; j++) acc[p][j] = *(v8 *)(dw + p * co + 8 * j);
-    for (int y = 0; y < rows; y++, in += (W + 2) * c, g += (W + 2) * co)
+    for (int y = 0; y < lines; y++, in += line, g += (W + 2) * co)
         for (int x = 0; x < W; x++) {
             v8 g0 = *(v8 *)(g + x * co), g1 = *(v8 *)(g + x * co + 8);
 #pragma GCC unroll 6
@@ -103,38 +109,40 @@ INLINE void grad_tile(const int P, const float *in, int c, const float *g, int c
 }
 
 // Adds to the weights' gradient dw [ky][kx][ci][co], and to the bias' gradient that follows it; a few
-// rows at a time, for the L1 cache.
-INLINE void conv_grad_any(const float *in, const int c, int W, const float *g, const int co,
-                          float *dw) {
-    int rows = W == 8 ? 8 : 4;
-    for (int y = 0; y < W; y += rows) {
+// lines at a time, for the L1 cache.
+INLINE void conv_grad_any(const float *in, const int c, const int rows, int W, const float *g,
+                          const int co, float *dw) {
+    const int K = rows * c, line = rows == 3 ? (W + 2) * c : W * c;
+    int lines = W == 8 ? 8 : 4;
+    for (int y = 0; y < W; y += lines) {
         const float *gy = g + AT(y + 1, 1, W, co);
-        for (int ky = 0; ky < 3; ky++)
+        for (int ky = 0; ky < rows; ky++)
             for (int b = 0; b < co; b += 16)
-                for (int k = 0; k < 3 * c;) {
-                    const float *a = in + AT(y + ky, 0, W, c) + k;
-                    float *d = dw + (ky * 3 * c + k) * co + b;
-                    if (3 * c - k == 9) {
-                        grad_tile(5, a, c, gy + b, co, W, rows, d), k += 5;
-                    } else if (3 * c - k == 4) {
-                        grad_tile(4, a, c, gy + b, co, W, rows, d), k += 4;
+                for (int k = 0; k < K;) {
+                    const float *a = in + (y + ky) * line + k;
+                    float *d = dw + (ky * K + k) * co + b;
+                    if (K - k == 9) {
+                        grad_tile(5, a, c, line, gy + b, co, W, lines, d), k += 5;
+                    } else if (K - k == 4) {
+                        grad_tile(4, a, c, line, gy + b, co, W, lines, d), k += 4;
                     } else {
-                        grad_tile(6, a, c, gy + b, co, W, rows, d), k += 6;
+                        grad_tile(6, a, c, line, gy + b, co, W, lines, d), k += 6;
                     }
                 }
         for (int b = 0; b < co; b += 8) {
-            v8 sum = *(v8 *)(dw + 9 * c * co + b);
-            for (int r = 0; r < rows; r++)
+            v8 sum = *(v8 *)(dw + rows * K * co + b);
+            for (int r = 0; r < lines; r++)
                 for (int x = 0; x < W; x++) sum += *(v8 *)(gy + AT(r, x, W, co) + b);
-            *(v8 *)(dw + 9 * c * co + b) = sum;
+            *(v8 *)(dw + rows * K * co + b) = sum;
         }
     }
 }
 
 static void conv_grad(const float *in, int c, int W, const float *g, int co, float *dw) {
-    if (c == 3) conv_grad_any(in, 3, W, g, 16, dw);
-    else if (co == 16) conv_grad_any(in, c, W, g, 16, dw);
-    else conv_grad_any(in, c, W, g, 32, dw);
+    if (c == 3 && STRIDE == 1) conv_grad_any(in, 3, 3, W, g, 16, dw);
+    else if (c == 3) conv_grad_any(in, PATCH, 1, W, g, 16, dw);
+    else if (co == 16) conv_grad_any(in, c, 3, W, g, 16, dw);
+    else conv_grad_any(in, c, 3, W, g, 32, dw);
 }
 
 static void border(float *a, int W, int c, float value) {
@@ -187,27 +195,24 @@ static void relu(const float *x, float *y, int n) {
     for (int i = 0; i < n; i++) y[i] = x[i] > 0 ? x[i] : 0;
 }
 
-static void load(const uint8_t *frame, float *x) {
-    for (int y = 0; y < 64; y++)
-        for (int i = 0; i < 192; i++) x[AT(y + 1, 1, 64, 3) + i] = frame[y * 192 + i] * (1 / 255.f);
-}
-
-enum { STAGES = 3, FRAME = 64 * 64 * 3, RESULT = 8 * 8 * 32 };
-static const int CI[] = {3, 16, 32}, CO[] = {16, 32, 32}, SIZE[] = {32, 16, 8};  // size after pooling
+enum { STAGES = 3, FRAME = 64 * 64 * 3, TOP = 64 / STRIDE, END = TOP / 8, RESULT = END * END * 32 };
+static const int CI[] = {3, 16, 32}, CO[] = {16, 32, 32};
+static const int SIZE[] = {TOP / 2, TOP / 4, TOP / 8};  // after pooling
 
 // Kept per image for the way back: a, h, a, h, y of each stage, and the winners of the poolings.
-#define FLOATS (5 * (PAD(32, 16) + PAD(16, 32) + PAD(8, 32)))
-#define KEPT (FLOATS + (32 * 32 * 16 + 16 * 16 * 32 + 8 * 8 * 32) / 4)
+#define FLOATS (5 * (PAD(TOP / 2, 16) + PAD(TOP / 4, 32) + PAD(TOP / 8, 32)))
+#define KEPT (FLOATS + (TOP / 2 * TOP / 2 * 16 + TOP / 4 * TOP / 4 * 32 + RESULT) / 4)
 #define PARAMS(c, co) (9 * (c) * (co) + (co))
 
 int kept(void) { return KEPT; }
 
 typedef struct {
-    float *image, *wide[STAGES], *grad[STAGES], *inner[STAGES], *own;
+    float *image, *patches, *wide[STAGES], *grad[STAGES], *inner[STAGES], *own;
 } Room;
 
 static Room room(int keep) {
     Room r = {calloc(PAD(64, 3), sizeof(float))};
+    if (STRIDE > 1) r.patches = malloc(sizeof(float) * TOP * TOP * PATCH);
     for (int s = 0; s < STAGES; s++) {
         r.wide[s] = malloc(sizeof(float) * PAD(2 * SIZE[s], CO[s]));
         r.grad[s] = calloc(PAD(SIZE[s], CO[s]), sizeof(float));
@@ -220,17 +225,31 @@ static Room room(int keep) {
 
 static void leave(Room r) {
     for (int s = 0; s < STAGES; s++) free(r.wide[s]), free(r.grad[s]), free(r.inner[s]);
-    free(r.image), free(r.own);
+    free(r.image), free(r.patches), free(r.own);
 }
 
-// Image i of frames [n,64,64,3] -> out [n,8,8,32]. params: per layer weights as in conv, then bias.
+// What the first convolution reads of a frame: the image with its border; or, where it skips pixels, all
+// that each pixel of the result needs.
+static const float *load(Room r, const uint8_t *frame) {
+    for (int y = 0; y < 64; y++)
+        for (int i = 0; i < 192; i++)
+            r.image[AT(y + 1, 1, 64, 3) + i] = frame[y * 192 + i] * (1 / 255.f);
+    if (STRIDE == 1) return r.image;
+    float *to = r.patches;
+    for (int y = 0; y < TOP; y++)
+        for (int x = 0; x < TOP; x++)
+            for (int ky = 0; ky < 3; ky++, to += 9)
+                memcpy(to, r.image + AT(STRIDE * y + ky, STRIDE * x, 64, 3), 9 * sizeof(float));
+    return r.patches;
+}
+
+// Image i of frames [n,64,64,3] -> out [n,END,END,32]. params: per layer weights as in conv, then bias.
 // keep: [n, KEPT], or null when no gradient follows.
 static void forward_one(Room r, int i, const uint8_t *frames, const float *params, float *keep,
                         float *out) {
-    const float *w = params, *x = r.image;
+    const float *w = params, *x = load(r, frames + (long)i * FRAME);
     float *k = keep ? keep + (long)i * KEPT : r.own;
     uint8_t *won = keep ? (uint8_t *)(k + FLOATS) : NULL;
-    load(frames + (long)i * FRAME, r.image);
     for (int s = 0; s < STAGES; s++) {
         int c = CO[s], W = SIZE[s], size = PAD(W, c), step = PARAMS(c, c);
         float *y = k + 4 * size;
@@ -248,8 +267,8 @@ static void forward_one(Room r, int i, const uint8_t *frames, const float *param
         x = y;
         k += 5 * size;
     }
-    for (int y = 0; y < 8; y++)
-        relu(x + AT(y + 1, 1, 8, 32), out + (long)i * RESULT + y * 256, 256);
+    for (int y = 0; y < END; y++)
+        relu(x + AT(y + 1, 1, END, 32), out + (long)i * RESULT + y * END * 32, END * 32);
 }
 
 // One image at a time, shared among threads, so that none waits long for another at the end.
@@ -265,7 +284,7 @@ void forward(int threads, int size, const uint8_t *frames, const float *params, 
 }
 
 // Adds the gradient of images begin..end to dparams [total]: per layer [ky][kx][ci][co], then bias.
-// turned: weights of the transposed convolutions, laid out like params. grad: [n,8,8,32].
+// turned: weights of the transposed convolutions, laid out like params. grad: [n,END,END,32].
 static void backward_some(Room r, int begin, int end, const uint8_t *frames, const float *turned,
                           const float *keep, const float *out, const float *grad, float *dparams,
                           int total) {
@@ -273,11 +292,11 @@ static void backward_some(Room r, int begin, int end, const uint8_t *frames, con
         const float *k = keep + (long)i * KEPT + FLOATS, *w = turned + total;
         const uint8_t *won = (const uint8_t *)(keep + (long)(i + 1) * KEPT);
         float *d = dparams + total;
-        load(frames + (long)i * FRAME, r.image);
-        for (int y = 0; y < 8; y++)
-            for (int j = 0; j < 256; j++) {
-                long at = (long)i * RESULT + y * 256 + j;
-                r.grad[2][AT(y + 1, 1, 8, 32) + j] = out[at] > 0 ? grad[at] : 0;
+        const float *image = load(r, frames + (long)i * FRAME);
+        for (int y = 0; y < END; y++)
+            for (int j = 0; j < END * 32; j++) {
+                long at = (long)i * RESULT + y * END * 32 + j;
+                r.grad[2][AT(y + 1, 1, END, 32) + j] = out[at] > 0 ? grad[at] : 0;
             }
         for (int s = STAGES - 1; s >= 0; s--) {
             int c = CO[s], W = SIZE[s], size = PAD(W, c), step = PARAMS(c, c);
@@ -293,7 +312,7 @@ static void backward_some(Room r, int begin, int end, const uint8_t *frames, con
             }
             w -= PARAMS(CI[s], c), d -= PARAMS(CI[s], c);
             pool_back(r.grad[s], W, c, r.wide[s], won);
-            conv_grad(s ? k - PAD(SIZE[s - 1], CI[s]) : r.image, CI[s], 2 * W, r.wide[s], c, d);
+            conv_grad(s ? k - PAD(SIZE[s - 1], CI[s]) : image, CI[s], 2 * W, r.wide[s], c, d);
             if (s) conv(r.wide[s], c, 2 * W, w, r.grad[s - 1], CI[s], (Then){NULL});
         }
     }

@@ -40,15 +40,16 @@ def keep_memory() -> None:
 
 
 @functools.cache
-def library() -> ctypes.CDLL:
-    """The compiled kernels; made once per compiler, processor and source."""
+def library(stride: int) -> ctypes.CDLL:
+    """The compiled kernels; made once per compiler, processor, source and first stride."""
     compiler = shutil.which(os.environ.get("CC", "cc"))
     if compiler is None:
         raise BadInput(
             "machine.kernels=native needs a C compiler: install gcc or clang, or use torch"
         )
     said = subprocess.run([compiler, "--version"], capture_output=True, check=True).stdout
-    text = SOURCE.read_bytes() + said + " ".join((*FLAGS, platform.processor())).encode()
+    flags = (*FLAGS, f"-DSTRIDE={stride}")
+    text = SOURCE.read_bytes() + said + " ".join((*flags, platform.processor())).encode()
     text += torch.backends.cpu.get_cpu_capability().encode()
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "crosstraj"
     built = cache / f"impala-{hashlib.sha256(text).hexdigest()[:16]}.so"
@@ -56,7 +57,7 @@ def library() -> ctypes.CDLL:
         cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache) as place:
             made = Path(place) / "impala.so"
-            _compile([compiler, *FLAGS, str(SOURCE), "-o", str(made), "-lm"])
+            _compile([compiler, *flags, str(SOURCE), "-o", str(made), "-lm"])
             made.rename(built)  # whole or not at all: another process may be doing the same
     return ctypes.CDLL(str(built))
 
@@ -88,12 +89,15 @@ def _flat(weights: list[Tensor], biases: list[Tensor]) -> Tensor:
 
 class _Convolve(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, keep: bool, frames: Tensor, flat: Tensor, *params: Tensor) -> Tensor:
-        size, lib = len(frames), library()
-        out = torch.empty(size, 8, 8, 32)
+    def forward(
+        ctx: Any, stride: int, keep: bool, frames: Tensor, flat: Tensor, *params: Tensor
+    ) -> Tensor:
+        size, lib, side = len(frames), library(stride), 8 // stride
+        out = torch.empty(size, side, side, 32)
         kept = torch.empty(size, lib.kept()) if keep else None
         given = [_pointer(x) for x in (frames, flat, kept, out)]
         lib.forward(torch.get_num_threads(), size, *given)
+        ctx.stride = stride
         if kept is not None:
             ctx.save_for_backward(frames, kept, out, *params)
         return out
@@ -107,9 +111,15 @@ class _Convolve(torch.autograd.Function):
         flat = _flat([weights[0].reshape(-1), *turned], biases)
         sums, grad = torch.zeros(PARTS, len(flat)), grad.contiguous()
         given = [_pointer(x) for x in (frames, flat, kept, out, grad, sums)]
-        library().backward(torch.get_num_threads(), PARTS, len(frames), *given, len(flat))
+        library(ctx.stride).backward(torch.get_num_threads(), PARTS, len(frames), *given, len(flat))
         parts = sums.sum(0).split([p.numel() for p in params])
-        return None, None, None, *(_as(p, part) for p, part in zip(params, parts, strict=True))
+        return (
+            None,
+            None,
+            None,
+            None,
+            *(_as(p, part) for p, part in zip(params, parts, strict=True)),
+        )
 
 
 def _as(parameter: Tensor, gradient: Tensor) -> Tensor:
@@ -121,14 +131,15 @@ def _as(parameter: Tensor, gradient: Tensor) -> Tensor:
 
 
 class Trunk:
-    """Frames [B, 64, 64, 3] uint8 -> relu of IMPALA's last map, [B, 32, 8, 8] channels-last.
+    """Frames [B, 64, 64, 3] uint8 -> relu of IMPALA's last map, [B, 32, h, w] channels-last.
 
     parameters: weight and bias of each convolution, in order. They are laid out as the kernels read
     them only when they have changed, not at every step of acting.
+    stride: of the first convolution; the map has 8 x 8 pixels for 1, and 4 x 4 for 2.
     """
 
-    def __init__(self, parameters: Iterable[Tensor]) -> None:
-        self.parameters = list(parameters)
+    def __init__(self, parameters: Iterable[Tensor], stride: int) -> None:
+        self.parameters, self.stride = list(parameters), stride
         self.versions: list[int] = []
         self.flat = torch.empty(0)
 
@@ -139,6 +150,8 @@ class Trunk:
                 self.flat = _flat([_packed(w) for w in weights], biases)
             self.versions = now
         keep = torch.is_grad_enabled()
-        result = _Convolve.apply(keep, frames.contiguous(), self.flat, *self.parameters)
+        result = _Convolve.apply(
+            self.stride, keep, frames.contiguous(), self.flat, *self.parameters
+        )
         assert isinstance(result, Tensor)
         return result.permute(0, 3, 1, 2)

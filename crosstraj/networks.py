@@ -177,7 +177,9 @@ class Impala(nn.Module):
 
     def use_native(self) -> None:
         """Our own convolutions instead of the library's, from now on."""
-        self.native = Trunk(self.stages.parameters())
+        first = self.stages[0]
+        assert isinstance(first, nn.Conv2d)
+        self.native = Trunk(self.stages.parameters(), first.stride[0])
 
     def compile_for(self, *sizes: int) -> None:
         """Compile for these batch sizes; others stay eager, for each shape is compiled anew."""

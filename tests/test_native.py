@@ -6,15 +6,15 @@ import shutil
 import pytest
 import torch
 
-from crosstraj.networks import Impala
+from crosstraj.networks import EncoderKind, Impala
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler: cc is not there")
 
 
-def encoders() -> tuple[Impala, Impala]:
+def encoders(kind: EncoderKind) -> tuple[Impala, Impala]:
     """The same weights twice: torch's kernels, ours."""
     pair = tuple(
-        Impala((64, 64, 3), "impala", "none", torch.Generator().manual_seed(0)) for _ in range(2)
+        Impala((64, 64, 3), kind, "none", torch.Generator().manual_seed(0)) for _ in range(2)
     )
     for encoder in pair:
         with torch.no_grad():
@@ -25,14 +25,19 @@ def encoders() -> tuple[Impala, Impala]:
     return pair[0], pair[1]
 
 
+@pytest.fixture(params=["impala", "laptop"])
+def kind(request: pytest.FixtureRequest) -> EncoderKind:
+    return request.param
+
+
 def frames(count: int) -> torch.Tensor:
     generator = torch.Generator().manual_seed(2)
     return torch.randint(256, (count, 64, 64, 3), generator=generator, dtype=torch.uint8)
 
 
 @pytest.mark.parametrize("count", [1, 5, 16])
-def test_native_values_and_gradients_equal_torchs(count):
-    plain, native = encoders()
+def test_native_values_and_gradients_equal_torchs(count, kind):
+    plain, native = encoders(kind)
     direction = torch.randn(count, 256, generator=torch.Generator().manual_seed(3))
     results = []
     for encoder in (plain, native):
@@ -47,17 +52,17 @@ def test_native_values_and_gradients_equal_torchs(count):
         torch.testing.assert_close(mine.grad, theirs.grad, atol=2e-4 * scale, rtol=1e-3, msg=name)
 
 
-def test_native_without_gradient_gives_the_same_features():
-    _, native = encoders()
+def test_native_without_gradient_gives_the_same_features(kind):
+    _, native = encoders(kind)
     with torch.no_grad():
         without = native(frames(6))
     assert torch.equal(without, native(frames(6)))
     assert not without.requires_grad
 
 
-def test_native_bits_do_not_depend_on_the_number_of_threads():
+def test_native_bits_do_not_depend_on_the_number_of_threads(kind):
     def bits() -> list[bytes]:
-        _, native = encoders()
+        _, native = encoders(kind)
         native.map(frames(13)).square().sum().backward()
         parameters = native.stages.parameters()
         return [p.grad.contiguous().numpy().tobytes() for p in parameters if p.grad is not None]
@@ -72,9 +77,9 @@ def test_native_bits_do_not_depend_on_the_number_of_threads():
         torch.set_num_threads(before)
 
 
-def test_native_follows_every_change_of_the_weights():
+def test_native_follows_every_change_of_the_weights(kind):
     """By an optimiser, by loading, after acting in inference mode, and in a copy."""
-    plain, native = encoders()
+    plain, native = encoders(kind)
     with torch.inference_mode():
         native(frames(2))
     adam = torch.optim.Adam(native.parameters(), lr=0.01)
