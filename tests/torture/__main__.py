@@ -42,7 +42,7 @@ ROWS: tuple[tuple[str, Row], ...] = (
     ("a long run with evaluations: memory, open files", endurance.soak),
     ("cost of saves and guards", endurance.cost),
 )
-# These need both cores, and one of them is timed: the long run begins after them, beside the rest.
+# These need both cores, and one of them is timed: the long run begins after them, beside others.
 FIRST: tuple[Row, ...] = (
     endurance.cost,
     resume.stops_shipped,
@@ -103,7 +103,7 @@ def attempt(fault: str, row: Row, shop: Workshop) -> Result:
 
 
 def attempt_all(names: list[str], shop: Workshop) -> list[Result]:
-    """Every row asked for, in the order of the table; the long run goes on beside most of them."""
+    """Every row asked for, in the order of the table; the long run goes on beside some of them."""
     chosen = [(fault, row) for fault, row in ROWS if row.__name__ in names]
     results: dict[Row, Result] = {}
     results |= {row: attempt(fault, row, shop) for fault, row in chosen if row in FIRST}

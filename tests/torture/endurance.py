@@ -2,7 +2,7 @@
 
 import signal
 import statistics
-import time
+import threading
 import timeit
 from pathlib import Path
 
@@ -14,7 +14,6 @@ from crosstraj.run import LOGS
 from crosstraj.trained import read_config, read_weights
 from tests.torture.resume import FULL
 from tests.torture.runs import (
-    Ended,
     Job,
     Outcome,
     Workshop,
@@ -72,24 +71,25 @@ def observers(shop: Workshop) -> Outcome:
 
 
 def begin_soak(shop: Workshop) -> None:
-    """A run that goes on beside the rows, and notes its memory and open files."""
+    """A run beside the first rows, which notes its memory and open files, and is then stopped."""
     notes = fault("train:learn", 0, "sample", str(shop.root / "soak-samples"))
     shop.beside = start(ENDLESS.command(shop.place("soak")), notes, heard=False)
-    shop.beside_until = time.monotonic() + shop.soak_seconds
+    clock = threading.Timer(shop.soak_seconds, shop.beside.send_signal, [signal.SIGTERM])
+    clock.daemon = True  # an early end of the torture does not wait for it
+    clock.start()
 
 
-def end_soak(shop: Workshop) -> Ended | None:
-    if shop.beside is None:
-        return None
-    shop.beside.send_signal(signal.SIGTERM)
-    process, shop.beside = shop.beside, None
-    return finish(process)
+def end_soak(shop: Workshop) -> None:
+    """Where the torture itself was ended."""
+    if shop.beside is not None:
+        shop.beside.kill()
+        shop.beside.wait()
 
 
 def soak(shop: Workshop) -> Outcome:
     """Memory and open files over many updates and evaluations, after a fifth of them."""
-    time.sleep(max(0.0, shop.beside_until - time.monotonic()))
-    ended = end_soak(shop)
+    assert shop.beside is not None
+    ended, shop.beside = finish(shop.beside), None
     samples = read_notes(shop.root / "soak-samples")
     rows = read_rows(directory_of(shop.root / "soak") / "metrics.jsonl")
     evaluations = sum(row["row"] == "evaluation" for row in rows)
@@ -109,7 +109,7 @@ def soak(shop: Workshop) -> Outcome:
     enough = evaluations >= EVALUATIONS or shop.soak_seconds < 600
     return tally(
         [
-            "" if ended and ended.code == 143 else f"it did not end as asked: {ended}",
+            "" if ended.code == 143 else f"it did not end as asked: {ended}",
             "" if growth < 0.01 else f"memory grew by {growth:.1%}",
             "" if len(handles) == 1 else f"open files: {sorted(handles)}",
             "" if enough else f"{evaluations} evaluations only",

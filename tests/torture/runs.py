@@ -34,9 +34,10 @@ class Size(NamedTuple):
 
 SMALL = Size(
     (
-        *("--env", "bigfish", "--envs", "8", "--rollout-steps", "32", "--encoder", "laptop"),
+        # leaper's episodes are short: an evaluation takes a moment, and rollouts have many ends
+        *("--env", "leaper", "--envs", "8", "--rollout-steps", "32", "--encoder", "laptop"),
         *("--policy.minibatches", "2", "--representation.minibatches", "2"),
-        *("--evaluation.episodes", "8", "--evaluation.envs", "8", "--saving.snapshots", "2"),
+        *("--evaluation.episodes", "4", "--evaluation.envs", "4", "--saving.snapshots", "2"),
     ),
     rollout_frames=8 * 32,
 )
@@ -207,8 +208,7 @@ class Workshop:
         self.root, self.soak_seconds = root, soak_seconds
         self.references: dict[Job, Reference] = {}
         self.figures: dict[str, Any] = {}  # what rows measured on the way
-        self.beside: Process | None = None  # a long run that goes on beside the rows,
-        self.beside_until = 0.0  # and until when
+        self.beside: Process | None = None  # a long run that goes on beside the rows for a while
 
     def place(self, name: str) -> Path:
         """An empty directory that others may enter, for a run with its own root."""
