@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from crosstraj.cores import usable_cores
 from crosstraj.envs import GAMES, NAMES, IsingConfig, ProcgenConfig, make_envs
-from crosstraj.errors import BadInput, unknown
+from crosstraj.errors import BadInput, check_range, unknown
 from crosstraj.methods import METHODS, PRESETS
 from crosstraj.networks import EncoderKind, FeatureNorm, SplitAt
 from crosstraj.objectives import (
@@ -51,9 +51,9 @@ class RepresentationConfig:
     """Fit the linear heads to the old policy and values after the objective moved the encoder."""
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "minibatches"):
-            if getattr(self, name) < 1:
-                raise BadInput(f"representation.{name}={getattr(self, name)}: must be at least 1")
+        check_range(self, "representation.", "epochs", "minibatches", at_least=1)
+        check_range(self, "representation.", "learning_rate", "adam_epsilon", at_least=0)
+        check_range(self, "representation.", "max_grad_norm", above=0)
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,7 @@ class EvaluationConfig:
     """Take the most probable action instead of a sampled one."""
 
     def __post_init__(self) -> None:
-        if min(self.every, self.episodes, self.envs) < 1:
-            raise BadInput("evaluation.every, .episodes and .envs must be at least 1")
+        check_range(self, "evaluation.", "every", "episodes", "envs", at_least=1)
         if self.episodes % self.envs:
             raise BadInput(
                 f"evaluation.episodes={self.episodes} is not a multiple of "
@@ -100,8 +99,7 @@ class MachineConfig:
     """Run the encoder under bfloat16 autocast; meant for accelerators that are fast in it."""
 
     def __post_init__(self) -> None:
-        if self.piece < 1:
-            raise BadInput(f"machine.piece={self.piece}: must be at least 1")
+        check_range(self, "machine.", "piece", at_least=1)
         if self.kernels == "native" and (self.device != "cpu" or self.compile or self.bfloat16):
             raise BadInput("machine.kernels=native is for the CPU, in float32, and not compiled")
         if self.compile and self.device == "cpu" and not shutil.which(os.environ.get("CXX", "g++")):
@@ -172,9 +170,7 @@ class Config:
             raise unknown("method", self.method, METHODS)
         if self.preset not in PRESETS:
             raise unknown("preset", self.preset, PRESETS)
-        for name in ("frames", "envs", "rollout_steps", "frame_stack"):
-            if getattr(self, name) < 1:
-                raise BadInput(f"{name}={getattr(self, name)}: must be at least 1")
+        check_range(self, "", "frames", "envs", "rollout_steps", "frame_stack", at_least=1)
         if self.seed < 0:
             raise BadInput(f"seed={self.seed}: must not be negative")
         if self.rollout_frames < self.policy.minibatches:

@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Iterable
+from operator import ge, gt, le, lt
 
 
 class Refusal(Exception):
@@ -34,3 +35,18 @@ def unknown(kind: str, name: str, choices: Iterable[str]) -> BadInput:
     close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.4)
     hint = f"did you mean {close[0]!r}? " if close else ""
     return BadInput(f"unknown {kind} {name!r}: {hint}There are: {', '.join(known)}")
+
+
+LIMITS = {"at_least": ge, "above": gt, "at_most": le, "below": lt}
+
+
+def check_range(values: object, place: str, *names: str, **limits: float) -> None:
+    """Refuse values beyond a limit, NaN among them, by their names with the place before them.
+
+    check_range(config, "policy.", "discount", "trace", at_least=0, below=1)
+    """
+    rule = " and ".join(f"{word.replace('_', ' ')} {limit:g}" for word, limit in limits.items())
+    for name in names:
+        value = getattr(values, name)
+        if not all(LIMITS[word](value, limit) for word, limit in limits.items()):
+            raise BadInput(f"{place}{name}={value}: must be {rule}")

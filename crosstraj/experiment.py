@@ -8,18 +8,16 @@ import shlex
 from dataclasses import replace
 from pathlib import Path
 
-from crosstraj.errors import BadInput
+from crosstraj.errors import BadInput, check_range
 from crosstraj.plan import Experiment, Planned, Value, read
 
 
 def experiment(arguments: list[str]) -> None:
     """Run everything that an experiment file stands for, then make its table and figure."""
     given = _parser().parse_args(arguments)
-    for name, least in (("jobs", 1), ("threads", 0)):
-        if getattr(given, name) < least:
-            raise BadInput(f"--{name} {getattr(given, name)}: must be at least {least}")
-    if not 0 < given.scale <= 1:
-        raise BadInput(f"--scale {given.scale}: must be above 0, and 1 at most")
+    check_range(given, "--", "jobs", at_least=1)
+    check_range(given, "--", "threads", at_least=0)
+    check_range(given, "--", "scale", above=0, at_most=1)
     plan = read(given.file)
     scale = plan.quick if given.quick else given.scale
     if scale is None:

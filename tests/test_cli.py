@@ -1,6 +1,7 @@
 """The command line: refusals are one sentence and exit code 2, and leave everything as it was."""
 
 import json
+import math
 import os
 import re
 import shutil
@@ -9,6 +10,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ import pytest
 from crosstraj import commands, doctor, train
 from crosstraj.cli import main
 from crosstraj.config import NOT_IDENTITY, MachineConfig, SavingConfig
+from crosstraj.errors import BadInput, check_range
 from crosstraj.methods import METHODS, PRESETS
 from crosstraj.progress import Plain, Terminal, clock
 from crosstraj.run import identity_of, run_directory
@@ -432,3 +435,28 @@ def test_threads_of_a_run_are_those_it_was_told(trained: Trained) -> None:
     assert config.threads == 1
     every = replace(config, machine=MachineConfig())
     assert every.threads == len(os.sched_getaffinity(0))
+
+
+# --- Limits
+
+
+@pytest.mark.parametrize(
+    ("value", "limits", "rule"),
+    [
+        (0, {"at_least": 1}, "at least 1"),
+        (0.0, {"above": 0}, "above 0"),
+        (1.0, {"at_least": 0, "below": 1}, "at least 0 and below 1"),
+        (1.5, {"above": 0, "at_most": 1}, "above 0 and at most 1"),
+        (math.nan, {"at_least": 0}, "at least 0"),
+    ],
+)
+def test_a_value_beyond_a_limit_is_refused_and_one_at_it_only_if_it_is_open(value, limits, rule):
+    with pytest.raises(BadInput) as refused:
+        check_range(SimpleNamespace(wrong=value), "place.", "wrong", **limits)
+    assert str(refused.value) == f"place.wrong={value}: must be {rule}"
+
+
+def test_values_within_their_limits_are_taken_the_closed_ends_too():
+    values = SimpleNamespace(low=0, high=1.0)
+    check_range(values, "", "low", "high", at_least=0, at_most=1)
+    check_range(values, "", "high", above=0)

@@ -372,7 +372,7 @@ def test_the_command_finds_a_statement_that_is_false(
 
 def test_the_command_refuses_a_scale_below_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["theory", "--scale", "0"]) == 2
-    assert capsys.readouterr().err == "crosstraj: scale=0: must be at least 1\n"
+    assert capsys.readouterr().err == "crosstraj: --scale=0: must be at least 1\n"
 
 
 def test_the_page_names_checks_that_exist_and_every_statement_of_the_sweep() -> None:

@@ -17,7 +17,7 @@ from gymnasium.spaces import Box, Discrete
 
 from crosstraj.envs.lattice import Boundary, Dynamics, Rule, Spins, exact_correlation, picture
 from crosstraj.envs.procgen import Split
-from crosstraj.errors import BadInput
+from crosstraj.errors import BadInput, check_range
 
 Frames = npt.NDArray[np.uint8]  # [N, H, W, C]
 State = Mapping[str, npt.NDArray[Any]]
@@ -71,12 +71,9 @@ class IsingConfig:
     """The goal evolves at most this many sweeps."""
 
     def __post_init__(self) -> None:
-        for name in ("models", "sweeps", "horizon", "instances", "goal_sweeps_least"):
-            if getattr(self, name) < 1:
-                raise BadInput(f"ising.{name}={getattr(self, name)}: must be at least 1")
-        for name in ("burn_in", "instance"):
-            if getattr(self, name) < 0:
-                raise BadInput(f"ising.{name}={getattr(self, name)}: must not be negative")
+        counts = ("models", "sweeps", "horizon", "instances", "goal_sweeps_least")
+        check_range(self, "ising.", *counts, at_least=1)
+        check_range(self, "ising.", "burn_in", "instance", at_least=0)
         if self.goal_sweeps_most < self.goal_sweeps_least:
             raise BadInput(
                 f"ising.goal_sweeps_most={self.goal_sweeps_most} is less than "

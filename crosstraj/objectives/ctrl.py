@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from crosstraj import ops
-from crosstraj.errors import BadInput
+from crosstraj.errors import BadInput, check_range
 from crosstraj.networks import FEATURES, FiLM, HeadNorm, ViewEncoder, projection, view_encoder
 from crosstraj.objectives.base import Clustering, Encoder, Metrics, Objective
 from crosstraj.rollout import Rollout
@@ -74,20 +74,14 @@ class CTRLConfig:
     """Width of the spaces V and W (the paper gives no number; released code 256)."""
 
     def __post_init__(self) -> None:
-        for name in ("keypoints", "rounds", "neighbour_count", "width"):
-            if getattr(self, name) < 1:
-                raise BadInput(f"objective.{name}={getattr(self, name)}: must be at least 1")
+        counts = ("keypoints", "rounds", "neighbour_count", "width")
+        check_range(self, "objective.", *counts, at_least=1)
         if self.clusters < 2:
             raise BadInput(f"objective.clusters={self.clusters}: clustering needs at least 2")
         if self.anchors < 0:
             raise BadInput(f"objective.anchors={self.anchors}: must be 0 (all views) or more")
-        for name in ("temperature", "code_temperature"):
-            if getattr(self, name) <= 0:
-                raise BadInput(f"objective.{name}={getattr(self, name)}: must be above 0")
-        if not 0 <= self.target_decay < 1:
-            raise BadInput(
-                f"objective.target_decay={self.target_decay}: must be at least 0 and below 1"
-            )
+        check_range(self, "objective.", "temperature", "code_temperature", above=0)
+        check_range(self, "objective.", "target_decay", at_least=0, below=1)
 
     def needs(self) -> tuple[int, str]:
         sets = 2 if self.swap_codes else 1

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from crosstraj import ops
-from crosstraj.errors import BadInput
+from crosstraj.errors import BadInput, check_range
 from crosstraj.networks import FEATURES, linear
 from crosstraj.objectives.base import Encoder, Metrics, Objective
 from crosstraj.rollout import Rollout
@@ -41,10 +41,8 @@ class CURLConfig:
     def __post_init__(self) -> None:
         if self.shift < 0:
             raise BadInput(f"objective.shift={self.shift}: must be 0 (none) or more")
-        if not 0 <= self.target_decay <= 1:
-            raise BadInput(f"objective.target_decay={self.target_decay}: must lie in [0, 1]")
-        if self.width < 1:
-            raise BadInput(f"objective.width={self.width}: must be at least 1")
+        check_range(self, "objective.", "target_decay", at_least=0, at_most=1)
+        check_range(self, "objective.", "width", at_least=1)
 
     def needs(self) -> tuple[int, str]:
         return 1, "a frame"

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from crosstraj.errors import BadInput
+from crosstraj.errors import check_range
 from crosstraj.networks import FEATURES, linear
 from crosstraj.objectives.base import Encoder, Metrics, Objective
 from crosstraj.rollout import Rollout
@@ -39,10 +39,8 @@ class DBCConfig:
     """Width of the model and of the reward head."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.discount < 1:
-            raise BadInput(f"objective.discount={self.discount}: must lie in [0, 1)")
-        if self.hidden < 1:
-            raise BadInput(f"objective.hidden={self.hidden}: must be at least 1")
+        check_range(self, "objective.", "discount", at_least=0, below=1)
+        check_range(self, "objective.", "hidden", at_least=1)
 
     def needs(self) -> tuple[int, str]:
         return 2, "a transition"

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from crosstraj import ops
-from crosstraj.errors import BadInput
+from crosstraj.errors import BadInput, check_range
 from crosstraj.networks import FEATURES, linear
 from crosstraj.objectives.base import Encoder, Metrics, Objective
 from crosstraj.rollout import Rollout
@@ -36,8 +36,7 @@ class DIAYNConfig:
     def __post_init__(self) -> None:
         if self.skills < 2:
             raise BadInput(f"objective.skills={self.skills}: telling apart needs at least 2")
-        if self.width < 1:
-            raise BadInput(f"objective.width={self.width}: must be at least 1")
+        check_range(self, "objective.", "width", at_least=1)
 
     def needs(self) -> tuple[int, str]:
         return 1, "a frame"

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from crosstraj import ops
-from crosstraj.errors import BadInput
+from crosstraj.errors import check_range
 from crosstraj.networks import FEATURES, ResidualMLP
 from crosstraj.objectives.base import Encoder, Metrics, Objective
 from crosstraj.rollout import Rollout
@@ -37,11 +37,8 @@ class DRIMLConfig:
     """Of the loss, which matters when it is summed with the policy's."""
 
     def __post_init__(self) -> None:
-        for name in ("lag", "width", "action_width"):
-            if getattr(self, name) < 1:
-                raise BadInput(f"objective.{name}={getattr(self, name)}: must be at least 1")
-        if self.score_bound <= 0:
-            raise BadInput(f"objective.score_bound={self.score_bound}: must be above 0")
+        check_range(self, "objective.", "lag", "width", "action_width", at_least=1)
+        check_range(self, "objective.", "score_bound", above=0)
 
     def needs(self) -> tuple[int, str]:
         return self.lag + 1, f"objective.lag={self.lag}"

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from crosstraj import ops
-from crosstraj.errors import BadInput
+from crosstraj.errors import BadInput, check_range
 from crosstraj.networks import FEATURES, linear
 from crosstraj.objectives.base import Clustering, Encoder, Metrics, Objective
 from crosstraj.rollout import Rollout
@@ -46,15 +46,11 @@ class ProtoConfig:
     """Intrinsic reward: how many frames are kept."""
 
     def __post_init__(self) -> None:
-        for name in ("width", "hidden", "rounds", "neighbours"):
-            if getattr(self, name) < 1:
-                raise BadInput(f"objective.{name}={getattr(self, name)}: must be at least 1")
+        check_range(self, "objective.", "width", "hidden", "rounds", "neighbours", at_least=1)
         if self.prototypes < 2:
             raise BadInput(f"objective.prototypes={self.prototypes}: clustering needs at least 2")
-        if self.temperature <= 0:
-            raise BadInput(f"objective.temperature={self.temperature}: must be above 0")
-        if not 0 <= self.target_decay < 1:
-            raise BadInput(f"objective.target_decay={self.target_decay}: must lie in [0, 1)")
+        check_range(self, "objective.", "temperature", above=0)
+        check_range(self, "objective.", "target_decay", at_least=0, below=1)
         if self.shift < 0:
             raise BadInput(f"objective.shift={self.shift}: must not be negative")
         if self.queue < max(self.prototypes, self.neighbours):

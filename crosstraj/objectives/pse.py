@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from crosstraj import ops
-from crosstraj.errors import BadInput
+from crosstraj.errors import BadInput, check_range
 from crosstraj.networks import FEATURES, projection
 from crosstraj.objectives.base import Encoder, Metrics, Objective
 from crosstraj.pairs import PairedPlay
@@ -57,19 +57,16 @@ class PSEConfig:
     """Width of the embedding (PSE's Procgen code)."""
 
     def __post_init__(self) -> None:
-        for name, least in (("pairs", 1), ("steps", 2), ("width", 1), ("shift", 0), ("weight", 0)):
-            if getattr(self, name) < least:
-                raise BadInput(f"objective.{name}={getattr(self, name)}: must be at least {least}")
+        check_range(self, "objective.", "pairs", "width", at_least=1)
+        check_range(self, "objective.", "steps", at_least=2)
+        check_range(self, "objective.", "shift", "weight", at_least=0)
         if self.levels < 2 * self.pairs:
             raise BadInput(
                 f"objective.levels={self.levels} cannot fill objective.pairs={self.pairs}: no "
                 "level is played twice at once; give two levels or more for each pair"
             )
-        for name in ("temperature", "kernel_width"):
-            if getattr(self, name) <= 0:
-                raise BadInput(f"objective.{name}={getattr(self, name)}: must be above 0")
-        if not 0 <= self.discount < 1:
-            raise BadInput(f"objective.discount={self.discount}: must lie in [0, 1)")
+        check_range(self, "objective.", "temperature", "kernel_width", above=0)
+        check_range(self, "objective.", "discount", at_least=0, below=1)
         if self.policies == "random" and self.distance == "variation":
             raise BadInput(
                 "objective.distance=variation with objective.policies=random: uniform policies "

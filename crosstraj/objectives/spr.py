@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from crosstraj import ops
-from crosstraj.errors import BadInput
+from crosstraj.errors import BadInput, check_range
 from crosstraj.networks import CHANNELS, FEATURES, convolution, linear
 from crosstraj.objectives.base import Encoder, Metrics, Objective
 from crosstraj.rollout import Rollout
@@ -40,13 +40,9 @@ class SPRConfig:
     """Of the loss, which matters when it is summed with the policy's (paper 2; code 5)."""
 
     def __post_init__(self) -> None:
-        if self.steps < 1:
-            raise BadInput(f"objective.steps={self.steps}: must be at least 1")
-        if not 0 <= self.target_decay <= 1:
-            raise BadInput(f"objective.target_decay={self.target_decay}: must lie in [0, 1]")
-        for name in ("shift", "intensity"):
-            if getattr(self, name) < 0:
-                raise BadInput(f"objective.{name}={getattr(self, name)}: must be 0 or more")
+        check_range(self, "objective.", "steps", at_least=1)
+        check_range(self, "objective.", "target_decay", at_least=0, at_most=1)
+        check_range(self, "objective.", "shift", "intensity", at_least=0)
         if self.hidden < 1 or self.hidden % 8:
             raise BadInput(f"objective.hidden={self.hidden}: must be a multiple of 8")
 

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from crosstraj.agent import Agent
-from crosstraj.errors import BadInput
+from crosstraj.errors import check_range
 from crosstraj.networks import FEATURES, EncoderKind, FeatureNorm, Impala, SplitAt, linear
 from crosstraj.policy.experience import Experience, PolicyConfig, backward_in_pieces
 from crosstraj.policy.ppo import policy_terms, value_error
@@ -56,9 +56,7 @@ class DAACConfig(PolicyConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("value_epochs", "value_every"):
-            if getattr(self, name) < 1:
-                raise BadInput(f"policy.{name}={getattr(self, name)}: must be at least 1")
+        check_range(self, "policy.", "value_epochs", "value_every", at_least=1)
 
 
 class DAACAgent(Agent):

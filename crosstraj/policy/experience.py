@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from crosstraj.errors import BadInput
+from crosstraj.errors import check_range
 from crosstraj.rollout import Rollout, gae
 
 
@@ -38,12 +38,10 @@ class PolicyConfig:
     """Lambda of GAE."""
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "minibatches"):
-            if getattr(self, name) < 1:
-                raise BadInput(f"policy.{name}={getattr(self, name)}: must be at least 1")
-        for name in ("discount", "trace"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise BadInput(f"policy.{name}={getattr(self, name)}: must lie in [0, 1]")
+        check_range(self, "policy.", "epochs", "minibatches", at_least=1)
+        check_range(self, "policy.", "learning_rate", "adam_epsilon", at_least=0)
+        check_range(self, "policy.", "max_grad_norm", "clip", above=0)
+        check_range(self, "policy.", "discount", "trace", at_least=0, at_most=1)
 
 
 class Experience(NamedTuple):

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from crosstraj.commands import _parse
-from crosstraj.errors import BadInput, Refusal
+from crosstraj.errors import Refusal, check_range
 from crosstraj.native import keep_memory
 
 Levels = Literal["seen", "unseen"]
@@ -83,9 +83,8 @@ class TheoryArguments:
 def theory(arguments: list[str]) -> None:
     """Search for violations of what docs/theory.md proves, and count how often the rest fails."""
     given = _parse(TheoryArguments, "theory", theory.__doc__, arguments)
-    for name, least in (("scale", 1), ("seed", 0)):
-        if getattr(given, name) < least:
-            raise BadInput(f"{name}={getattr(given, name)}: must be at least {least}")
+    check_range(given, "--", "scale", at_least=1)
+    check_range(given, "--", "seed", at_least=0)
     from crosstraj.theory.check import print_checks
 
     if violated := print_checks(given.scale, given.seed):
