@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 
 from tests.torture import disk, endurance, guards, resume
-from tests.torture.runs import ROOT, Outcome, Workshop
+from tests.torture.runs import ROOT, Outcome, Workshop, in_lanes
 
 SHIPPED = "the same with the shipped CTRL preset, at 3 points"
 
@@ -42,9 +42,9 @@ ROWS: tuple[tuple[str, Row], ...] = (
     ("a long run with evaluations: memory, open files", endurance.soak),
     ("cost of saves and guards", endurance.cost),
 )
-# These need both cores, and one of them is timed: the long run begins after them, beside others.
-FIRST: tuple[Row, ...] = (
-    endurance.cost,
+# Each needs both cores for a part of its time: two at once, after the row that is timed, and before
+# the long run.
+SHIPPED_ROWS: tuple[Row, ...] = (
     resume.stops_shipped,
     resume.kills_shipped,
     resume.signals_shipped,
@@ -66,15 +66,14 @@ def table(results: list[Result]) -> str:
     return "\n".join(lines)
 
 
-def report(results: list[Result], figures: dict[str, object], place: Path) -> str:
+def report(results: list[Result], figures: dict[str, object], minutes: float, place: Path) -> str:
     """The table and the figures as text, which is also left in `place`."""
-    minutes = sum(row.seconds for row in results) / 60
     listed = "\n".join(f"- {name}: {value}" for name, value in figures.items())
     text = f"{table(results)}\n\n{minutes:.0f} minutes in all.\n\n{listed}\n"
     place.mkdir(exist_ok=True)
     (place / "torture.md").write_text(f"# make torture\n\n{text}")
     rows = [row._asdict() for row in results]
-    values = {"rows": rows, "figures": figures}
+    values = {"rows": rows, "figures": figures, "minutes": round(minutes, 1)}
     (place / "torture.json").write_text(json.dumps(values, indent=1) + "\n")
     return text
 
@@ -90,7 +89,6 @@ def parse() -> argparse.Namespace:
 
 def attempt(fault: str, row: Row, shop: Workshop) -> Result:
     """One row; if it cannot be carried out at all, that is a loss too."""
-    print(f"{fault} ...", flush=True)
     began = time.monotonic()
     try:
         tried, survived = row(shop)
@@ -98,32 +96,41 @@ def attempt(fault: str, row: Row, shop: Workshop) -> Result:
         traceback.print_exc()
         tried, survived = 1, 0
     seconds = time.monotonic() - began
-    print(f"  {survived} of {tried}, {seconds:.0f} s", flush=True)
+    print(f"{fault}: {survived} of {tried}, {seconds:.0f} s", flush=True)
     return Result(fault, tried, survived, seconds)
 
 
 def attempt_all(names: list[str], shop: Workshop) -> list[Result]:
     """Every row asked for, in the order of the table; the long run goes on beside some of them."""
-    chosen = [(fault, row) for fault, row in ROWS if row.__name__ in names]
+    chosen = {row: fault for fault, row in ROWS if row.__name__ in names}
     results: dict[Row, Result] = {}
-    results |= {row: attempt(fault, row, shop) for fault, row in chosen if row in FIRST}
+
+    def go(row: Row) -> None:
+        results[row] = attempt(chosen[row], row, shop)
+
+    if endurance.cost in chosen:
+        go(endurance.cost)
+    in_lanes(go, [row for row in SHIPPED_ROWS if row in chosen])
     try:
-        if endurance.soak.__name__ in names:
+        if endurance.soak in chosen:
             endurance.begin_soak(shop)
-        results |= {row: attempt(fault, row, shop) for fault, row in chosen if row not in FIRST}
+        for row in chosen:
+            if row not in results:
+                go(row)
     finally:
         endurance.end_soak(shop)
-    return [results[row] for _, row in chosen]
+    return [results[row] for row in chosen]
 
 
 def main() -> int:
-    given = parse()
+    given, began = parse(), time.monotonic()
     torch.set_num_threads(1)  # rows fork: a child may not find threads that it does not have
     with tempfile.TemporaryDirectory(prefix="torture-") as root:
         Path(root).chmod(0o755)  # a run without privileges must reach its directory
         shop = Workshop(Path(root), given.soak_seconds)
         results = attempt_all(given.only, shop)
-    print(f"\n{report(results, shop.figures, given.out)}")
+    minutes = (time.monotonic() - began) / 60
+    print(f"\n{report(results, shop.figures, minutes, given.out)}")
     return int(any(row.survived < row.tried for row in results))
 
 

@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -207,6 +208,7 @@ class Workshop:
     def __init__(self, root: Path, soak_seconds: float) -> None:
         self.root, self.soak_seconds = root, soak_seconds
         self.references: dict[Job, Reference] = {}
+        self.making = threading.Lock()  # of a reference: rows may ask for the same one at once
         self.figures: dict[str, Any] = {}  # what rows measured on the way
         self.beside: Process | None = None  # a long run that goes on beside the rows for a while
 
@@ -218,9 +220,10 @@ class Workshop:
         return path
 
     def reference(self, job: Job) -> Reference:
-        if job not in self.references:
-            self.references[job] = self._make(job)
-        return self.references[job]
+        with self.making:
+            if job not in self.references:
+                self.references[job] = self._make(job)
+            return self.references[job]
 
     def _make(self, job: Job) -> Reference:
         runs = self.place(f"reference-{len(self.references)}")
