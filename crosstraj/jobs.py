@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from crosstraj.config import Config, check_env_name, preset
+from crosstraj.config import Config, check_env_name, preset, with_policy
 from crosstraj.errors import BadInput, unknown
 from crosstraj.plan import Planned, Value, Values
 from crosstraj.trained import place_of
@@ -65,6 +65,7 @@ def configure(run: Planned, place: Path) -> Config:
     """The configuration that the run's command would make."""
     values = run.values | {"env": run.game, "seed": run.seed, "saving.runs": str(place)}
     start = preset(str(values.pop("method")), str(values.pop("preset")))
+    start = with_policy(start, str(values.get("policy.kind", start.policy.kind)))
     return override(start, values)
 
 

@@ -18,6 +18,7 @@ from crosstraj.cli import main
 from crosstraj.errors import BadInput
 from crosstraj.jobs import Job, configure, prepare
 from crosstraj.plan import TABLES, read
+from crosstraj.policy.daac import DAACConfig
 from crosstraj.signals import Interrupted
 from tests.conftest import TINY
 
@@ -268,6 +269,20 @@ def test_every_kind_of_value_means_the_same_in_a_file_and_on_the_command_line(
     assert config == parsed(words, monkeypatch)
     assert repr(config.objective.temperature) == "1.0"  # type: ignore[union-attr]
     assert (config.evaluation.envs, config.evaluation.episodes) == (2, 6)
+
+
+def test_a_variant_may_have_another_policy_with_that_policys_own_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = "policy.kind = 'daac'\npolicy.value_epochs = 2"
+    text = SMALL.replace('"ctrl:paper", "ppo"', '"ctrl"').replace("policy.epochs = 2", values)
+    run = read(write(tmp_path, text)).runs()[0]
+    config = configure(run, tmp_path)
+    assert config.policy == DAACConfig(value_epochs=2)
+    assert config == parsed(run.command({"saving.runs": str(tmp_path)})[1:], monkeypatch)
+    bad = read(write(tmp_path, text.replace("'daac'", "'dac'"))).runs()
+    with pytest.raises(BadInput, match="did you mean 'daac'"):
+        prepare(bad, tmp_path)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
