@@ -129,8 +129,9 @@ def notes(results: list[Result]) -> str:
         "± sample standard deviation, and no spread where there is one seed. `unseen, area`: area "
         "under the curve of unseen return between first and last evaluation, divided by its width. "
         "Health figures are the last ones recorded; `(random)` is the code entropy of random unit "
-        "vectors. `*`: some seeds are not finished and are not counted, or, where none is "
-        "finished, shown as far as they are.",
+        "vectors. `frames/s`: by the clock, whatever else the machine did meanwhile. `*`: some "
+        "seeds are not finished and are not counted, or, where none is finished, shown as far as "
+        "they are.",
     ]
     lines += [f"- {r.directory} could not be read: {r.trouble}" for r in results if r.trouble]
     return "\n".join(lines)
