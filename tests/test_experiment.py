@@ -214,11 +214,11 @@ def test_a_bad_file_gets_one_sentence_and_starts_nothing(
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--scale", "0"], "--scale 0.0"),
-        (["--scale", "1.5"], "--scale 1.5"),
-        (["--scale", "nan"], "--scale nan"),
-        (["--jobs", "0"], "--jobs 0"),
-        (["--threads", "-1"], "--threads -1"),
+        (["--scale", "0"], "--scale=0.0"),
+        (["--scale", "1.5"], "--scale=1.5"),
+        (["--scale", "nan"], "--scale=nan"),
+        (["--jobs", "0"], "--jobs=0"),
+        (["--threads", "-1"], "--threads=-1"),
         (["--only", "maze"], "none of 20 runs, such as 'ctrl:paper narrow/bigfish/s0'"),
     ],
 )
