@@ -61,6 +61,6 @@ results: $(READY) outside-check
 	$(BIN)/crosstraj report results --out results/report
 
 .PHONY: torture
-# Every fault of docs/reliability.md tried on real runs: about half an hour.
+# Every fault of docs/reliability.md tried on real runs: up to an hour.
 torture: $(READY)
 	$(BIN)/python -m tests.torture

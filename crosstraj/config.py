@@ -171,8 +171,7 @@ class Config:
         if self.preset not in PRESETS:
             raise unknown("preset", self.preset, PRESETS)
         check_range(self, "", "frames", "envs", "rollout_steps", "frame_stack", at_least=1)
-        if self.seed < 0:
-            raise BadInput(f"seed={self.seed}: must not be negative")
+        check_range(self, "", "seed", at_least=0)
         if self.rollout_frames < self.policy.minibatches:
             raise BadInput(
                 f"policy.minibatches={self.policy.minibatches} is more than the "

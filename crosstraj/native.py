@@ -113,13 +113,8 @@ class _Convolve(torch.autograd.Function):
         given = [_pointer(x) for x in (frames, flat, kept, out, grad, sums)]
         library(ctx.stride).backward(torch.get_num_threads(), PARTS, len(frames), *given, len(flat))
         parts = sums.sum(0).split([p.numel() for p in params])
-        return (
-            None,
-            None,
-            None,
-            None,
-            *(_as(p, part) for p, part in zip(params, parts, strict=True)),
-        )
+        gradients = [_as(p, part) for p, part in zip(params, parts, strict=True)]
+        return None, None, None, None, *gradients
 
 
 def _as(parameter: Tensor, gradient: Tensor) -> Tensor:

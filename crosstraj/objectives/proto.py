@@ -51,8 +51,7 @@ class ProtoConfig:
             raise BadInput(f"objective.prototypes={self.prototypes}: clustering needs at least 2")
         check_range(self, "objective.", "temperature", above=0)
         check_range(self, "objective.", "target_decay", at_least=0, below=1)
-        if self.shift < 0:
-            raise BadInput(f"objective.shift={self.shift}: must not be negative")
+        check_range(self, "objective.", "shift", at_least=0)
         if self.queue < max(self.prototypes, self.neighbours):
             raise BadInput(
                 f"objective.queue={self.queue}: must have room for the prototypes "

@@ -1,6 +1,6 @@
 """Tries every fault of docs/reliability.md on real runs and prints a table: python -m tests.torture
 
-About half an hour on two cores. Exit code 1 if anything was lost.
+Up to an hour on two cores. Exit code 1 if anything was lost.
 """
 
 import argparse
