@@ -12,14 +12,10 @@ from crosstraj.networks import (
     FeatureNorm,
     Impala,
     SplitAt,
-    Standardise,
     linear,
     normalisation,
 )
 from crosstraj.rollout import Decision
-
-SMALLEST_SPREAD = 0.05  # of a feature, against the mean of all: what hardly varies is not blown up
-RIDGE = 1e-3
 
 
 class Reading(Protocol):
@@ -70,11 +66,6 @@ class Agent(nn.Module):
         seen = torch.cat([self.top(features), context], dim=-1)
         return self.policy(seen).log_softmax(-1), self.value(seen).squeeze(-1)
 
-    @property
-    def readers(self) -> tuple[nn.Linear, ...]:
-        """The heads on top of the encoder's features."""
-        return self.policy, self.value
-
     def decide(self, frames: Tensor, features: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
         """Log-probabilities and values when acting; DAAC takes the values from the frames."""
         return self.heads(features, context)
@@ -100,42 +91,3 @@ class Agent(nn.Module):
         """Values and features of frames in which no action is taken; draws nothing."""
         features = self.read(self.encoder, frames)
         return self.decide(frames, features, context)[1], features
-
-    @torch.no_grad()
-    def standardise(self, features: Tensor) -> Tensor:
-        """Measure the features' mean and spread anew, and change the heads so that nothing else
-        changes: policy and values stay what they are, to rounding. Other norms: no effect.
-
-        features: of one rollout, as they are read now; returned as they are read afterwards.
-        """
-        norm = self.encoder.norm if self.split_at == "fc" else self.top[-1]
-        if not isinstance(norm, Standardise):
-            return features
-        read, features = features, self.top(features)
-        mean, deviation = features.mean(0), features.std(0)
-        deviation = deviation.clamp(min=SMALLEST_SPREAD * float(deviation.mean()))
-        for head in self.readers:
-            weight = head.weight[:, :FEATURES]
-            head.bias.add_(weight @ mean)
-            weight *= deviation
-        norm.absorb(mean, deviation)
-        # The map, where that is what is read, is as it was: the norm comes after it.
-        return (features - mean) / deviation if self.split_at == "fc" else read
-
-    @torch.no_grad()
-    def refit(self, before: Tensor, after: Tensor, context: Tensor) -> None:
-        """Fit the heads to what they said, now that the same frames have other features.
-
-        Least squares on logits and values, held to the present weights by a small ridge.
-        """
-        ones = torch.ones_like(after[:, :1])
-        before, after = self.top(before), self.top(after)
-        old, new = (torch.cat([f, context, ones], dim=1).double() for f in (before, after))
-        gram = new.T @ new / len(new)
-        gram += RIDGE * gram.diagonal().mean() * torch.eye(len(gram), dtype=gram.dtype)
-        for head in self.readers:
-            read = head.weight[:, : new.shape[1] - 1]  # an advantage head goes on with the action
-            weight = torch.cat([read, head.bias[:, None]], dim=1).double()
-            change = torch.linalg.solve(gram, new.T @ ((old - new) @ weight.T) / len(new)).T
-            read += change[:, :-1].to(read.dtype)
-            head.bias.add_(change[:, -1].to(head.bias.dtype))

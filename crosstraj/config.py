@@ -47,12 +47,13 @@ class RepresentationConfig:
     """Adam's epsilon (released code)."""
     max_grad_norm: float = 0.5
     """Bound on the norm of the gradient (released code)."""
-    refit_heads: bool = False
-    """Fit the linear heads to the old policy and values after the objective moved the encoder."""
+    encoder_rate: float = 1.0
+    """The encoder's step size as a share of the heads', so that the policy can follow (paper 1)."""
 
     def __post_init__(self) -> None:
         check_range(self, "representation.", "epochs", "minibatches", at_least=1)
         check_range(self, "representation.", "learning_rate", "adam_epsilon", at_least=0)
+        check_range(self, "representation.", "encoder_rate", at_least=0)
         check_range(self, "representation.", "max_grad_norm", above=0)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, assert_never
 
 import torch
+import torch.nn.functional as F
 from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import VectorEnv
 from torch import Tensor
@@ -94,21 +95,13 @@ class Learner:
         # In joint order one optimiser steps the encoder with the summed gradient.
         twice = config.order != "joint" or not self.by_policy
         p, r = config.policy, config.representation
-        self.policy_optimiser = Optimiser(
-            heads | (encoder if self.by_policy else {}),
-            learning_rate=p.learning_rate,
-            epsilon=p.adam_epsilon,
-            max_norm=p.max_grad_norm,
-        )
-        self.value_optimiser = Optimiser(
-            value,
-            learning_rate=p.learning_rate,
-            epsilon=p.adam_epsilon,
-            max_norm=p.max_grad_norm,
-        )
+        bounds = {"epsilon": p.adam_epsilon, "max_norm": p.max_grad_norm}
+        trained = heads | (encoder if self.by_policy else {})
+        self.policy_optimiser = Optimiser((trained, p.learning_rate), **bounds)
+        self.value_optimiser = Optimiser((value, p.learning_rate), **bounds)
         self.objective_optimiser = Optimiser(
-            own | (encoder if self.by_objective and twice else {}),
-            learning_rate=r.learning_rate,
+            (own, r.learning_rate),
+            (encoder if self.by_objective and twice else {}, r.encoder_rate * r.learning_rate),
             epsilon=r.adam_epsilon,
             max_norm=r.max_grad_norm,
         )
@@ -132,22 +125,33 @@ class Learner:
 
     def update_objective(self, rollout: Rollout) -> Metrics:
         averages = Averages()
+        before = self.opinions(rollout) if self.by_objective else None
         for batch in self.objective_batches(rollout, self.config.representation.epochs):
             self.objective_optimiser.zero()
             self.objective_backward(batch, averages)
             averages.add(objective_grad_norm=self.objective_optimiser.step())
             self.objective.after_step(self.agent.encoder)
+        if before is not None:
+            after = self.opinions(rollout)
+            kl = F.kl_div(after, before, log_target=True, reduction="batchmean")
+            averages.add(objective_kl=kl)
         return averages.numbers()
+
+    @torch.no_grad()
+    def opinions(self, rollout: Rollout) -> Tensor:
+        """Log-probabilities of all actions in some of the frames: does the policy stand still?"""
+        frames, context = rollout.frames(), rollout.context[:-1].flatten(0, 1)
+        frames, context = sample(frames, 128), sample(context, 128)
+        encode = Encode(self.agent.encoder, live=False, piece=self.config.machine.piece)
+        return self.agent.decide(frames, self.agent.read(encode, frames), context)[0]
 
     def update_policy(self, rollout: Rollout, steps: Experience, *, moved: bool) -> Metrics:
         """`moved`: the objective has changed the encoder since the rollout was played."""
         averages = Averages()
         features_of, piece = self.feature_reader(rollout, averages, moved=moved)
-        for step, index in enumerate(self.policy_batches(len(steps.action))):
+        for index in self.policy_batches(len(steps.action)):
             self.policy_optimiser.zero()
             terms = self.policy_backward(features_of, steps, index, piece)
-            if moved and step == 0:
-                averages.add(objective_kl=terms.kl)  # no policy step yet: the objective's doing
             averages.add(policy_grad_norm=self.policy_optimiser.step(), **terms._asdict())
         return averages.numbers()
 
@@ -230,10 +234,7 @@ class Learner:
         acted, frames = rollout.features[:-1].flatten(0, 1), rollout.frames()
         encode = Encode(agent.encoder, live=self.by_policy, piece=piece)
         if moved and self.by_objective and not self.by_policy:
-            before, acted = acted, agent.read(encode, frames)
-            if self.config.representation.refit_heads:
-                agent.refit(before, acted, rollout.context[:-1].flatten(0, 1))
-        acted = agent.standardise(acted)
+            acted = agent.read(encode, frames)
         with torch.no_grad():
             averages.add(**feature_health(agent.top(acted)))
         # Joint steps move the encoder between minibatches, whoever it is that trains it.
@@ -284,12 +285,17 @@ def image_and_actions(envs: VectorEnv[Any, Any, Any]) -> tuple[tuple[int, int, i
     return (height, width, channels), int(action.n)
 
 
-def feature_health(features: Tensor, sample: int = 1024) -> dict[str, Tensor]:
+def sample(steps: Tensor, count: int) -> Tensor:
+    """Some steps of a flat rollout [S N, ...]: from everywhere, the same ones in every run."""
+    chosen = torch.randperm(len(steps), generator=torch.Generator().manual_seed(0))[:count]
+    return steps.index_select(0, chosen.to(steps.device))
+
+
+def feature_health(features: Tensor) -> dict[str, Tensor]:
     """Can linear heads read these features? Scale, rank and dead ones, as the heads see them."""
     spread = features.std(0)
-    every = max(1, len(features) // sample)
     return {
         "feature_std": spread.mean(),
-        "feature_rank": ops.effective_rank(features[::every]),
+        "feature_rank": ops.effective_rank(sample(features, 1024)),
         "dead_features": (spread < 0.01 * spread.mean()).float().mean(),
     }

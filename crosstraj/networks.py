@@ -16,7 +16,7 @@ from torch.utils.checkpoint import checkpoint
 from crosstraj.native import Trunk
 
 EncoderKind = Literal["impala", "laptop", "lattice"]
-FeatureNorm = Literal["none", "layer", "standard"]
+FeatureNorm = Literal["none", "layer"]
 HeadNorm = Literal["none", "batch", "layer"]
 ViewEncoder = Literal["mlp", "rnn"]
 SplitAt = Literal["fc", "conv"]
@@ -54,27 +54,6 @@ class Residual(nn.Module):
         return self.second(F.relu_(self.first(F.relu(x)))).add_(x)
 
 
-class Standardise(nn.Module):
-    """Every feature with mean 0 and standard deviation 1, as measured over a rollout."""
-
-    mean: Tensor
-    scale: Tensor
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.register_buffer("mean", torch.zeros(FEATURES))
-        self.register_buffer("scale", torch.ones(FEATURES))
-
-    def forward(self, features: Tensor) -> Tensor:
-        return (features - self.mean) * self.scale
-
-    @torch.no_grad()
-    def absorb(self, mean: Tensor, deviation: Tensor) -> None:
-        """From now on as if what came out until now had been standardised by these."""
-        self.mean += mean / self.scale
-        self.scale /= deviation
-
-
 def normalisation(kind: FeatureNorm) -> nn.Module:
     """No learned scale: nothing can shrink what the linear heads read (docs/methods.md)."""
     match kind:
@@ -82,8 +61,6 @@ def normalisation(kind: FeatureNorm) -> nn.Module:
             return nn.Identity()
         case "layer":
             return nn.LayerNorm(FEATURES, elementwise_affine=False)
-        case "standard":
-            return Standardise()
         case other:
             assert_never(other)
 

@@ -14,16 +14,16 @@ class Optimiser:
 
     def __init__(
         self,
-        parameters: dict[str, nn.Parameter],
-        *,
-        learning_rate: float,
+        *groups: tuple[dict[str, nn.Parameter], float],
         epsilon: float,
         max_norm: float,
     ) -> None:
-        self.parameters, self.max_norm = parameters, max_norm
-        groups = list(parameters.values())
+        """Each group has its own learning rate; the bound is on the gradient of all together."""
+        self.parameters = {name: p for group, _ in groups for name, p in group.items()}
+        self.max_norm = max_norm
+        filled = [{"params": [*group.values()], "lr": rate} for group, rate in groups if group]
         # An empty list is refused by Adam: PPO's objective has nothing to step.
-        self.adam = torch.optim.Adam(groups, learning_rate, eps=epsilon) if groups else None
+        self.adam = torch.optim.Adam(filled, eps=epsilon) if filled else None
 
     def zero(self) -> None:
         for parameter in self.parameters.values():

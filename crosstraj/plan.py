@@ -17,9 +17,9 @@
     objective.keypoints = 2
 
 The runs are the product of methods, variants, games and seeds; without variants, of methods, games
-and seeds. A variant that names its own `method` (and `preset`) stands beside them; a value "{seed}"
-is the run's seed. Nothing heavy is imported here, so that `--list` answers at once; jobs.py checks
-the values before a run begins.
+and seeds. A variant that names its own `method` (and `preset`) stands beside them; one that names
+`games` or `seeds` has these alone; a value "{seed}" is the run's seed. Nothing heavy is imported
+here, so that `--list` answers at once; jobs.py checks the values before a run begins.
 """
 
 import math
@@ -36,6 +36,7 @@ from crosstraj.methods import METHODS, PRESETS
 TABLES = {  # report/tables.py makes them
     "returns": "unseen and seen return, area under the curve, health, by variant and game",
     "split": "gain of variants `X split` or `X split Y` over variant `X joint`, by game",
+    "health": "spread, rank and clusters of the representation, and what they must be, by run",
     "ising": "return, silhouette and agreement with the true models, by number of clusters",
 }
 Value = bool | int | float | str | tuple[int | float | str, ...]
@@ -96,6 +97,8 @@ class Experiment:
             for seed in self.seeds[: self._shrunk(len(self.seeds))]
             for game in self.games[: self._shrunk(len(self.games))]
             for variant, values in self.variants.items()
+            if seed in _chosen(values, "seeds", self.seeds)
+            and game in _chosen(values, "games", self.games)
         ]
 
     def _shrunk(self, count: Value) -> int:
@@ -104,8 +107,19 @@ class Experiment:
         return math.ceil(round(count * self.scale, 9))
 
 
+def _chosen(values: Values, what: str, of_all: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The games or seeds that a variant is for: its own, or all."""
+    chosen = values.get(what, of_all)
+    return chosen if isinstance(chosen, tuple) else (chosen,)
+
+
 def _of_seed(values: Values, seed: int) -> Values:
-    return {name: seed if value == "{seed}" else value for name, value in values.items()}
+    """The values of a run, without what only chooses runs."""
+    return {
+        name: seed if value == "{seed}" else value
+        for name, value in values.items()
+        if name not in ("games", "seeds")
+    }
 
 
 KEYS: dict[str, type] = {
@@ -170,6 +184,11 @@ def _experiment(given: dict[str, Any]) -> Experiment:
     if table not in TABLES:
         raise unknown("table", table, TABLES)
     variants = _variants(given)
+    for name, values in variants.items():
+        for what in ("games", "seeds"):
+            for one in _chosen(values, what, ()):
+                if one not in given[what]:
+                    raise BadInput(f"variants.{name}.{what}: {one!r} is not in {what} above")
     if table == "split":
         _check_pairs(variants)
     return Experiment(

@@ -109,35 +109,6 @@ def test_an_objective_trains_the_policys_encoder_and_never_the_values(grad, orde
     assert moved(before, bits(learner)) == (POLICY_NETWORK | VALUE_NETWORK | {"objective"}) - still
 
 
-def test_heads_that_follow_the_features_are_those_of_the_policys_network():
-    """Standardised features, and heads fitted to moved ones: the value network knows of neither."""
-    agent = DAACAgent((8, 8, 3), 5, encoder="laptop", feature_norm="standard", context=2, rng=rng())
-    frames = torch.randint(256, (300, 8, 8, 3), generator=rng(1), dtype=torch.uint8)
-    action = torch.randint(5, (300,), generator=rng(2))
-    context = torch.eye(2)[torch.randint(2, (300,), generator=rng(3))]
-
-    def says() -> tuple[Tensor, ...]:
-        features = agent.encoder(frames)
-        estimate = agent.advantages(features, context, action)
-        return agent.log_probs(features, context), estimate, agent.values(frames, context)
-
-    with torch.no_grad():
-        agent.policy.weight.mul_(100)  # opinions that show
-        before, old = says(), agent.encoder(frames)
-        agent.standardise(old)
-        after, new = says(), agent.encoder(frames)
-        assert float((old - new).abs().max()) > 0.1
-        for was, now in zip(before, after, strict=True):
-            torch.testing.assert_close(was, now, atol=1e-4, rtol=1e-3)
-        assert torch.equal(before[2], after[2])
-        agent.encoder.last.weight.mul_(1.5)  # as if an objective had moved the encoder
-        spoilt = says()
-        agent.refit(new, agent.encoder(frames), context)
-        for was, worse, now in list(zip(after, spoilt, says(), strict=True))[:2]:
-            assert float((was - now).abs().mean()) < 0.1 * float((was - worse).abs().mean())
-        assert torch.equal(before[2], says()[2])
-
-
 # --- Losses
 
 

@@ -79,6 +79,14 @@ def test_runs_are_the_product_and_seeds_come_last(tmp_path: Path) -> None:
     }
 
 
+def test_a_variant_may_be_for_some_games_and_seeds_alone(tmp_path: Path) -> None:
+    runs = read(write(tmp_path, SMALL + 'games = ["coinrun"]\nseeds = [3]')).runs()
+    assert len(runs) == 4 * 4 + 1
+    (frozen,) = (run for run in runs if run.variant == "frozen")
+    assert frozen.name == "frozen/coinrun/s3"
+    assert not {"games", "seeds"} & frozen.values.keys()
+
+
 def test_without_variants_each_method_is_one_and_with_one_method_a_variant_has_its_own_name(
     tmp_path: Path,
 ) -> None:
@@ -187,6 +195,8 @@ def test_listing_imports_nothing_heavy(tmp_path: Path) -> None:
         (SMALL.replace('"frozen"', '"ppo narrow"'), "has the name of a method in the list"),
         (without("methods", SMALL[: SMALL.index("[variants")]), "nothing to run"),
         (SMALL.replace("seeds", "table = 'x'\nseeds"), "unknown table 'x'"),
+        (SMALL + 'games = ["maze"]', "variants.frozen.games: 'maze' is not in games above"),
+        (SMALL + "seeds = [1]", "variants.frozen.seeds: 1 is not in seeds above"),
         (SMALL.replace("seeds", "table = 'split'\nseeds"), "named `X joint` and `X split`"),
         # what only the configuration knows
         (SMALL.replace("policy.epochs = 2", "policy.epoch = 2"), "did you mean 'policy.epochs'?"),
@@ -293,7 +303,9 @@ def test_every_file_in_experiments_stands_for_valid_runs(
     assert plan.name == path.stem
     runs = plan.runs()
     jobs = prepare(runs, Path("runs"))  # all of them valid, and no two the same
-    assert len(jobs) == len(plan.variants) * len(plan.games) * len(plan.seeds)
+    assert {run.variant for run in runs} == set(plan.variants)
+    if not any({"games", "seeds"} & values.keys() for values in plan.variants.values()):
+        assert len(jobs) == len(plan.variants) * len(plan.games) * len(plan.seeds)
     first = {run.variant: run for run in reversed(runs)}
     for run in first.values():
         assert configure(run, Path("runs")) == parsed(run.command({})[1:], monkeypatch)

@@ -1,5 +1,6 @@
 """Where gradients go, proved by bit-equality: what must not move is equal to the last bit."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -7,7 +8,7 @@ import torch
 
 from crosstraj.config import Config, RepresentationConfig, preset
 from crosstraj.errors import BadInput, NonFinite
-from crosstraj.learner import Learner, feature_health
+from crosstraj.learner import Learner, feature_health, sample
 from crosstraj.objectives import CTRLConfig
 from crosstraj.optimise import Averages, Optimiser
 from crosstraj.policy import ppo
@@ -164,15 +165,72 @@ def test_without_an_objective_the_order_makes_no_difference(order):
     assert bits(learner) == bits(plain)
 
 
-def test_the_order_decides_who_sees_the_moved_encoder():
-    """Objective first: the policy's first step already differs from the acting policy. Else not."""
-    for order, changed in (("objective", True), ("policy", False)):
-        config = small(order=order)
+@pytest.mark.parametrize("order", ["objective", "policy"])
+def test_the_kl_of_the_objective_is_that_of_the_policy_before_and_after(order):
+    """Over all frames of a rollout this small, against a loop over probabilities."""
+    config = small(order=order, encoder_grad="both")
+    learner = learner_for(config)
+    rollout = rollout_for(learner, config)
+
+    def opinions() -> torch.Tensor:
+        with torch.no_grad():
+            features = learner.agent.encoder(rollout.frames())
+            return learner.agent.heads(features, rollout.context[:-1].flatten(0, 1))[0]
+
+    seen, update_objective = {}, learner.update_objective
+
+    def watched(rollout: Rollout) -> dict[str, float]:
+        seen["before"] = opinions()
+        metrics = update_objective(rollout)
+        seen["after"] = opinions()
+        return metrics
+
+    learner.update_objective = watched  # type: ignore[method-assign]  # looks, and goes on
+    metrics = learner.update(rollout, experience(rollout, rollout.reward, config.policy))
+    expected = sum(
+        math.exp(old) * (old - new)
+        for was, now in zip(seen["before"].tolist(), seen["after"].tolist(), strict=True)
+        for old, new in zip(was, now, strict=True)
+    ) / len(seen["before"])
+    assert expected > 1e-8
+    assert metrics["objective_kl"] == pytest.approx(expected, rel=1e-2, abs=1e-9)
+
+
+def test_who_does_not_train_the_encoder_moves_no_policy():
+    for config in (small(encoder_grad="rl"), small(encoder_grad="both", order="joint")):
         learner = learner_for(config)
         rollout = rollout_for(learner, config)
         steps = experience(rollout, rollout.reward, config.policy)
-        metrics = learner.update(rollout, steps)
-        assert (metrics.get("objective_kl", 0.0) > 1e-9) == changed
+        assert "objective_kl" not in learner.update(rollout, steps)
+
+
+def test_the_encoder_takes_its_share_of_the_objectives_step():
+    """Adam's first step is the learning rate itself wherever there is a gradient."""
+    for rate in (1.0, 0.1, 0.0):
+        config = small(encoder_grad="ssl", representation=RepresentationConfig(encoder_rate=rate))
+        learner = learner_for(config)
+        rollout = rollout_for(learner, config)
+        names = {"encoder": "encoder.last.weight", "objective": "film.net.2.weight"}
+        of = {"encoder": learner.agent, "objective": learner.objective}
+        before = {who: of[who].get_parameter(name).detach().clone() for who, name in names.items()}
+        learner.objective_backward(next(learner.objective_batches(rollout, 1)), Averages())
+        learner.objective_optimiser.step()
+        moved_by = {
+            who: float((of[who].get_parameter(name).detach() - before[who]).abs().max())
+            for who, name in names.items()
+        }
+        assert moved_by["objective"] == pytest.approx(5e-4, rel=0.2)
+        assert moved_by["encoder"] == pytest.approx(rate * 5e-4, rel=0.2)
+
+
+def test_a_sample_of_a_rollout_is_from_all_over_it():
+    steps = torch.arange(256 * 32)
+    for count in (128, 1024):
+        chosen = sample(steps, count)
+        assert len(chosen.unique()) == count
+        assert len((chosen % 32).unique()) >= 28  # environments
+        assert len((chosen // 1024).unique()) == 8  # and times
+    assert torch.equal(sample(steps[:5], 256).sort().values, steps[:5])
 
 
 def test_the_first_policy_step_starts_at_ratio_one_when_nothing_moved():
@@ -242,7 +300,7 @@ def test_weights_of_another_configuration_are_refused():
 
 def test_a_parameter_without_a_gradient_does_not_move_and_a_bound_holds():
     a, b = (torch.nn.Parameter(torch.ones(3)) for _ in range(2))
-    optimiser = Optimiser({"a": a, "b": b}, learning_rate=0.1, epsilon=1e-5, max_norm=0.5)
+    optimiser = Optimiser(({"a": a, "b": b}, 0.1), epsilon=1e-5, max_norm=0.5)
     for _ in range(3):
         optimiser.zero()
         (a * torch.tensor([3.0, 0.0, 4.0])).sum().backward()
@@ -257,7 +315,7 @@ def test_a_parameter_without_a_gradient_does_not_move_and_a_bound_holds():
 @pytest.mark.parametrize("poison", [float("nan"), float("inf")])
 def test_a_gradient_that_is_not_finite_never_reaches_the_weights(poison):
     a = torch.nn.Parameter(torch.ones(2))
-    optimiser = Optimiser({"layer.a": a}, learning_rate=0.1, epsilon=1e-5, max_norm=0.5)
+    optimiser = Optimiser(({"layer.a": a}, 0.1), epsilon=1e-5, max_norm=0.5)
     (a * poison).sum().backward()
     with pytest.raises(NonFinite, match=r"layer\.a"):
         optimiser.step()

@@ -100,7 +100,7 @@ def test_a_loss_that_is_not_finite_never_reaches_the_weights(
 @pytest.mark.parametrize("poison", POISONS)
 def test_only_the_gradient_at_fault_is_named(poison: float) -> None:
     layers = {name: nn.Parameter(torch.ones(2)) for name in ("first", "second", "third")}
-    optimiser = Optimiser(layers, learning_rate=0.1, epsilon=1e-5, max_norm=0.5)
+    optimiser = Optimiser((layers, 0.1), epsilon=1e-5, max_norm=0.5)
     sum(layer.sum() for layer in layers.values()).backward()
     layers["second"].grad[1] = poison
     with pytest.raises(NonFinite, match=r"^the gradient of second is not finite$"):
@@ -113,7 +113,7 @@ def test_bounding_the_gradient_is_that_of_torch() -> None:
     ours, theirs = (
         {name: nn.Parameter(torch.ones(5)) for name in ("with", "without")} for _ in range(2)
     )
-    optimiser = Optimiser(ours, learning_rate=0.1, epsilon=1e-5, max_norm=0.5)
+    optimiser = Optimiser((ours, 0.1), epsilon=1e-5, max_norm=0.5)
     adam = torch.optim.Adam(theirs.values(), 0.1, eps=1e-5)
     for _ in range(3):
         gradient = torch.randn(5, generator=g)

@@ -182,3 +182,48 @@ def test_the_split_table(tmp_path: Path) -> None:
     assert "| coinrun | - | - | - | - |" in text  # without both there is no gain
     assert "| **mean** | +0.50 | +0.03 | -0.50 | -0.03 |" in text
     assert "Games that both have: X 1 of 2, X at conv 1 of 2" in text
+
+
+def test_the_mean_over_games_has_an_interval_where_seeds_are_even(tmp_path: Path) -> None:
+    plan = plan_of({"a": PPO}, games=("bigfish", "coinrun"))
+    jobs = prepare(plan.runs(), tmp_path / "runs")
+    scores = {"bigfish/s0": 1.0, "bigfish/s1": 40.0, "coinrun/s0": 7.5, "coinrun/s1": 7.5}
+    for job in jobs:
+        fill(job, [update(100), judged(100, scores[job.planned.name.removeprefix("a/")])])
+    text = make_table(plan, jobs, tmp_path / "out")[0].read_text()
+    # normalised: bigfish 0 and 1, coinrun .5 and .5; drawn anew, bigfish's mean is 0, .5 or 1
+    assert "| mean, normalised | 0.500 [0.250, 0.750] |" in text
+
+
+def test_the_health_of_a_run_is_its_last_figures_the_median_kl_and_the_change_of_scale(
+    tmp_path: Path,
+) -> None:
+    plan = plan_of({"a": PPO}, seeds=(0, 1, 2), table="health")
+    jobs = prepare(plan.runs(), tmp_path / "runs")
+    well = {"view_cosine": 0.2, "feature_rank": 30.0, "code_entropy": 4.0}
+    well |= {"code_entropy_random": 4.5}
+    fill(
+        jobs[0],
+        [
+            update(40, **well | {"view_cosine": 0.9}, objective_kl=1.0, feature_std=0.1),
+            update(80, **well, objective_kl=0.002, feature_std=9.0),
+            update(100, **well, objective_kl=0.001, feature_std=0.3),
+            judged(100, 1.0),
+            update(140, **well | {"feature_rank": 1.0}, objective_kl=0.001, feature_std=0.3),
+        ],
+    )
+    ill = {"view_cosine": 0.7, "feature_rank": 20.0, "code_entropy": 4.5}
+    ill |= {"code_entropy_random": 4.5}
+    fill(jobs[1], [update(50, feature_std=1.0), update(60, **ill, objective_kl=0, feature_std=4)])
+    table, data = make_table(plan, jobs, tmp_path / "out")
+    lines = [
+        [cell.strip() for cell in line.split("|")[1:-1]] for line in table.read_text().splitlines()
+    ]
+    assert ["a", "bigfish", "0", "100", "0.20", "30.00", "0.50", "2.0e-03", "3.00", "yes"] in lines
+    bad = [f"**{x}**" for x in ("0.70", "20.00", "0.00", "0.00", "4.00", "no")]
+    assert ["a", "bigfish", "1", "60", *bad] in lines
+    assert ["**holds**", "", "", "", *["1 of 2"] * 6] in lines
+    assert "**Partial**: 1 of 3 runs are finished, 1 more have begun" in table.read_text()
+    found = json.loads(data.read_text())
+    assert found["holds"]["all"] == 1
+    assert found["runs"][0]["feature scale over its start"] == pytest.approx(3.0)

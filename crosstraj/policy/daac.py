@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from crosstraj.agent import Agent
 from crosstraj.errors import check_range
@@ -87,10 +87,6 @@ class DAACAgent(Agent):
         self.actions = actions
         self.advantage = linear(FEATURES + context + actions, 1, 1.0, rng)
         self.value_encoder = Impala(image, encoder, feature_norm, rng)
-
-    @property
-    def readers(self) -> tuple[nn.Linear, ...]:
-        return self.policy, self.advantage
 
     def heads(self, features: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
         raise TypeError("DAAC has no values of the policy's features: use decide, on frames")

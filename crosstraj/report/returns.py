@@ -3,6 +3,7 @@
 import math
 from itertools import cycle
 from pathlib import Path
+from statistics import fmean
 from textwrap import fill
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -10,6 +11,7 @@ from matplotlib.figure import Figure
 
 from crosstraj.evaluate import EASY_RANGE, normalised
 from crosstraj.plan import Experiment
+from crosstraj.report.cells import with_interval
 from crosstraj.report.curves import LOOKS, literal
 from crosstraj.report.results import (
     Result,
@@ -20,6 +22,7 @@ from crosstraj.report.results import (
     state_of,
     write_json,
 )
+from crosstraj.report.statistics import Estimate, aggregate
 
 HEALTH = {  # heading -> figure of a row, newest value; shown where a run has it
     "views' cosine": "view_cosine",
@@ -90,23 +93,36 @@ def matrix(cells: Cells) -> str:
     for game in games:
         shown = []
         for variant in variants:
-            cell = cells[variant, game]
+            cell = cells.get((variant, game), [])
             mark = "" if all(r.finished for r in cell) else "*"
             shown.append(f"{final(cell, 'unseen_return')}{mark}")
         lines.append(row(game, *shown))
     if len(games) > 1 and all(game in EASY_RANGE for game in games):
-        means = [mean_normalised(cells, variant, games) for variant in variants]
-        lines.append(row("mean, normalised", *("-" if m is None else f"{m:.3f}" for m in means)))
+        overall = [mean_normalised(cells, variant, games) for variant in variants]
+        shown = ["-" if mean is None else with_interval(mean) for mean in overall]
+        lines.append(row("mean, normalised", *shown))
     return "\n".join(lines)
 
 
-def mean_normalised(cells: Cells, variant: str, games: list[str]) -> float | None:
-    """Mean over all games of the normalised unseen return; none while one of them is missing."""
-    means = [final(cells[variant, game], "unseen_return") for game in games]
-    if not all(mean.seeds for mean in means):
+def mean_normalised(cells: Cells, variant: str, games: list[str]) -> Estimate | None:
+    """Mean over games of the normalised unseen return; none while one of them is missing.
+
+    With an interval where every game has the same number of seeds, two at least.
+    """
+    scores = {
+        game: [
+            normalised(game, r.figures["unseen_return"])
+            for r in counted(cells.get((variant, game), []))
+            if "unseen_return" in r.figures
+        ]
+        for game in games
+    }
+    counts = {len(values) for values in scores.values()}
+    if 0 in counts:
         return None
-    scores = [normalised(game, mean.mean) for game, mean in zip(games, means, strict=True)]
-    return sum(scores) / len(scores)
+    if len(counts) == 1:
+        return aggregate(scores)["mean"]
+    return Estimate(fmean(fmean(values) for values in scores.values()))
 
 
 def details(cells: Cells) -> str:
@@ -128,6 +144,7 @@ def notes(results: list[Result]) -> str:
         "Raw returns of the frozen policy on unseen and on training (seen) levels; mean over seeds "
         "± sample standard deviation, and no spread where there is one seed. `unseen, area`: area "
         "under the curve of unseen return between first and last evaluation, divided by its width. "
+        "`mean, normalised`: over games, with the 95 % interval of a bootstrap over seeds. "
         "Health figures are the last ones recorded; `(random)` is the code entropy of random unit "
         "vectors. `frames/s`: by the clock, whatever else the machine did meanwhile. `*`: some "
         "seeds are not finished and are not counted, or, where none is finished, shown as far as "
@@ -166,7 +183,7 @@ def draw(plan: Experiment, cells: Cells, path: Path) -> Path:
     grid = list(figure.subplots(lines, columns, squeeze=False).flat)
     for axes, game in zip(grid, games, strict=False):
         for variant, (colour, style) in zip(variants, cycle(LOOKS), strict=False):
-            curve = mean_curve(cells[variant, game])
+            curve = mean_curve(cells.get((variant, game), []))
             frames, mean = [f for f, _ in curve], [s.mean for _, s in curve]
             axes.plot(
                 frames, mean, style, color=colour, label=literal(variant), marker="o", markersize=3

@@ -24,8 +24,8 @@ def split(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
         name.replace(" split", "", 1): {
             game: compared(
                 game,
-                split=final(cells[name, game], "unseen_return"),
-                joint=final(cells[joint, game], "unseen_return"),
+                split=final(cells.get((name, game), []), "unseen_return"),
+                joint=final(cells.get((joint, game), []), "unseen_return"),
             )
             for game in games
         }

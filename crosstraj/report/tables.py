@@ -10,13 +10,19 @@ from pathlib import Path
 from crosstraj.errors import BadInput
 from crosstraj.jobs import Job
 from crosstraj.plan import Experiment
+from crosstraj.report.health import health
 from crosstraj.report.ising import ising
 from crosstraj.report.results import Result, read_result
 from crosstraj.report.returns import returns
 from crosstraj.report.split import split
 
 Maker = Callable[[Experiment, list[Result], Path], list[Path]]
-MAKERS: dict[str, Maker] = {"returns": returns, "split": split, "ising": ising}  # plan.TABLES
+MAKERS: dict[str, Maker] = {  # plan.TABLES
+    "returns": returns,
+    "split": split,
+    "health": health,
+    "ising": ising,
+}
 
 
 def make_table(plan: Experiment, jobs: list[Job], out: Path) -> list[Path]:

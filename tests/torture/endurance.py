@@ -31,7 +31,7 @@ LOOKS = 1000
 EVALUATIONS = 50
 INTERVAL = 120.0  # seconds between checkpoints by default
 
-ENDLESS = Job("ctrl", updates=10**6, evaluate_every=5)
+ENDLESS = Job("ctrl", updates=10**6, evaluate_every=4)
 
 
 # --- An observer

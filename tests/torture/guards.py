@@ -15,6 +15,7 @@ from crosstraj import checkpoint
 from tests.torture.disk import stopped_run
 from tests.torture.resume import SHORT
 from tests.torture.runs import (
+    ENVIRONMENT,
     ROOT,
     Job,
     Outcome,
@@ -97,10 +98,10 @@ def halted(shop: Workshop, what: str, value: str) -> str:
 
 
 def rolled_back(shop: Workshop, what: str, value: str) -> str:
-    """It goes on to the end from the last good state, by another way, the same way each time."""
+    """It goes on to the end from the last good state, by another way; NaN twice, the same way."""
     ends = []
     target, at, action, _ = POISONS[what]
-    for turn in range(2):
+    for turn in range(2 if value == "nan" else 1):
         runs = shop.place(f"rollback-{what}-{value}-{turn}")
         ended = play(ROLLING.command(runs), fault(target, at, action, value))
         if ended.code or f"rolled back to {2 * FRAMES:,} frames" not in ended.errors:
@@ -109,8 +110,8 @@ def rolled_back(shop: Workshop, what: str, value: str) -> str:
         if checkpoint.read(newest)[0]["counters"]["rollbacks"] != 1 or not all_finite(newest):
             return f"{value} in {what}, rollback: {newest} is not finite, or counts otherwise"
         ends.append(fingerprint(directory_of(runs)))
-    if different(*ends):
-        return f"{value} in {what}: rolling back twice gives two results: {different(*ends)}"
+    if wrong := different(ends[0], ends[-1]):
+        return f"{value} in {what}: rolling back twice gives two results: {wrong}"
     same_way = not different(ends[0], shop.reference(SHORT).end)
     return f"{value} in {what}: the rolled-back run drew the same numbers" if same_way else ""
 
@@ -178,6 +179,7 @@ def read_everything(job: Job, runs: Path) -> str:
     done = subprocess.run(
         [sys.executable, "-c", READER, json.dumps(commands)],
         cwd=ROOT,
+        env=ENVIRONMENT,
         capture_output=True,
         text=True,
         timeout=600,
@@ -240,4 +242,4 @@ def refused(shop: Workshop, turn: int) -> list[str]:
 
 def owners(shop: Workshop) -> Outcome:
     shop.reference(SHORT)
-    return tally(chain.from_iterable(refused(shop, turn) for turn in range(3)))
+    return tally(chain.from_iterable(in_lanes(lambda turn: refused(shop, turn), range(3))))

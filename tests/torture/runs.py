@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).parents[2]
 LANES = 2  # processes at a time; starting one keeps a single core busy
+ENVIRONMENT = {**os.environ, "OMP_WAIT_POLICY": "passive"}  # lanes share the cores: no spinning
 
 Outcome = tuple[int, int]  # tried, survived
 Process = subprocess.Popen[str]
@@ -35,8 +36,8 @@ class Size(NamedTuple):
 
 SMALL = Size(
     (
-        # leaper's episodes are short: an evaluation takes a moment, and rollouts have many ends
-        *("--env", "leaper", "--envs", "8", "--rollout-steps", "32", "--encoder", "laptop"),
+        # Its episodes are short: an evaluation takes a moment, and rollouts have many ends.
+        *("--env", "bossfight", "--envs", "8", "--rollout-steps", "32", "--encoder", "laptop"),
         *("--policy.minibatches", "2", "--representation.minibatches", "2"),
         *("--evaluation.episodes", "4", "--evaluation.envs", "4", "--saving.snapshots", "2"),
     ),
@@ -108,7 +109,7 @@ def _start(module: str, *arguments: str, said: int = subprocess.PIPE) -> Process
     return subprocess.Popen(
         [sys.executable, "-m", module, *arguments],
         cwd=ROOT,
-        env={**os.environ, "OMP_WAIT_POLICY": "passive"},  # lanes share the cores
+        env=ENVIRONMENT,
         stdout=said,
         stderr=said,
         text=True,
