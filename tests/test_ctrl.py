@@ -471,8 +471,8 @@ def test_presets_say_what_the_paper_says():
     assert (o.swap_codes, o.head_norm, paper.feature_norm) == (False, "none", "none")
     assert (paper.envs, paper.rollout_steps, paper.policy.epochs) == (32, 256, 1)
     assert paper.policy.learning_rate == paper.representation.learning_rate == 5e-4
-    assert paper.encoder_grad == ours.encoder_grad == "ssl"
-    assert paper.order == "objective"
+    assert (paper.encoder_grad, paper.order) == ("ssl", "objective")
+    assert paper.representation.encoder_rate == 1.0
     literal = preset("ctrl", "literal").objective
     assert isinstance(literal, CTRLConfig)
     assert literal == replace(o, unit_projection=False, raw_distance=True, whole_rows=True)
@@ -491,6 +491,9 @@ def test_presets_say_what_the_paper_says():
     mine = ours.objective
     assert isinstance(mine, CTRLConfig)
     assert (mine.code_temperature, mine.temperature) == (0.05, 0.1)
-    assert (mine.swap_codes, mine.head_norm, ours.feature_norm) == (True, "batch", "layer")
+    assert (mine.swap_codes, mine.head_norm, ours.feature_norm) == (True, "batch", "none")
+    assert (ours.encoder_grad, ours.order) == ("both", "policy")
+    assert (ours.representation.learning_rate, ours.representation.encoder_rate) == (2e-3, 0.1)
+    assert ours.policy == preset("ppo", "default").policy
     community = preset("ppo", "procgen")
     assert (community.envs, community.policy.epochs, community.encoder_grad) == (64, 3, "rl")

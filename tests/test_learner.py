@@ -23,10 +23,11 @@ def small(method: str = "ctrl", **changes: object) -> Config:
     config = replace(
         config,
         policy=replace(config.policy, epochs=2, minibatches=2),
-        representation=replace(config.representation, minibatches=2),
+        representation=RepresentationConfig(minibatches=2),
     )
     if method == "ctrl":
-        config = replace(config, objective=CTRLConfig(clusters=4))
+        objective = CTRLConfig(clusters=4)
+        config = replace(config, objective=objective, encoder_grad="ssl", order="objective")
     return replace(config, **changes)  # type: ignore[arg-type]  # any field, by name
 
 
@@ -168,7 +169,8 @@ def test_without_an_objective_the_order_makes_no_difference(order):
 @pytest.mark.parametrize("order", ["objective", "policy"])
 def test_the_kl_of_the_objective_is_that_of_the_policy_before_and_after(order):
     """Over all frames of a rollout this small, against a loop over probabilities."""
-    config = small(order=order, encoder_grad="both")
+    fast = RepresentationConfig(minibatches=2, learning_rate=0.02)
+    config = small(order=order, encoder_grad="both", representation=fast)
     learner = learner_for(config)
     rollout = rollout_for(learner, config)
 
@@ -192,7 +194,7 @@ def test_the_kl_of_the_objective_is_that_of_the_policy_before_and_after(order):
         for was, now in zip(seen["before"].tolist(), seen["after"].tolist(), strict=True)
         for old, new in zip(was, now, strict=True)
     ) / len(seen["before"])
-    assert expected > 1e-8
+    assert expected > 1e-7
     assert metrics["objective_kl"] == pytest.approx(expected, rel=1e-2, abs=1e-9)
 
 
@@ -404,7 +406,7 @@ def test_cut_at_the_map_the_policy_trains_a_last_layer_of_its_own(grad, encoder_
 
 
 def test_cut_at_the_map_the_policy_reads_what_its_own_layer_makes_of_it():
-    config = small(split_at="conv")
+    config = small(split_at="conv", feature_norm="layer")
     agent = learner_for(config).agent
     frames = torch.randint(256, (3, 2, 2, 1), generator=torch.Generator(), dtype=torch.uint8)
     read = agent.read(agent.encoder, frames)
