@@ -53,9 +53,13 @@ bench-full: $(READY)
 outside-check: $(READY)
 	$(BIN)/python -m crosstraj.report.outside results/ppo-starpilot
 
-.PHONY: results
+.PHONY: learning results
+# The page on how CTRL's default was found, its tables and numbers from results/.
+learning: $(READY)
+	$(BIN)/python -m crosstraj.report.fill docs/learning.in.md docs/learning.md
+
 # Every table and figure in results/, from the runs that are kept there.
-results: $(READY) outside-check
+results: $(READY) outside-check learning
 	for run in results/*/metrics.jsonl; do \
 		$(BIN)/crosstraj curves $$(dirname $$run) --out $$(dirname $$run)/curves.png || exit; done
 	$(BIN)/crosstraj report results --out results/report
