@@ -29,7 +29,8 @@ def results(tmp_path: Path) -> Path:
     place.mkdir()
     (place / "table.md").write_text(TABLE)
     figures = {"unseen_return": {"mean": 3.14159}}
-    cells = [{"variant": "a, b", "game": "bigfish", "figures": figures}]
+    cell = {"variant": "a, b", "game": "bigfish", "figures": figures}
+    cells = [cell | {"extremes": {"unseen_return": [1.0, 7.0]}}]
     (place / "table.json").write_text(json.dumps({"cells": cells}))
     return tmp_path
 
@@ -40,6 +41,8 @@ def test_tables_state_and_figures_are_filled_in(results: Path) -> None:
         ["| a | b |", "|---|---|", "| 1 | 2 |", "| c |", "|---|"]
     )
     assert fill("{{one: state}}.", results) == "**Partial**: 1 of 2 runs are finished."
+    ends = "{{one: a, b | bigfish | min unseen_return}}-{{one: a, b | bigfish | max unseen_return}}"
+    assert fill(ends, results) == "1.00-7.00"
     assert fill("{a} stays", results) == "{a} stays"
 
 
@@ -48,6 +51,7 @@ def test_tables_state_and_figures_are_filled_in(results: Path) -> None:
     [
         ("table 3", "has 2 tables"),
         ("c | bigfish | unseen_return", "unknown cell 'c | bigfish'"),
+        ("a, b | bigfish | mid unseen_return", "unknown figure 'mid unseen_return'"),
         ("a, b | bigfish | unseen", "unknown figure 'unseen': did you mean 'unseen_return'"),
     ],
 )

@@ -84,6 +84,8 @@ def test_a_run_counts_up_to_its_budget_although_it_went_on(tmp_path: Path) -> No
         "seen_return": 9.0,
         "unseen_return": 3.0,
     }
+    assert result.extremes["entropy"] == (2.0, 2.5)
+    assert result.extremes["unseen_return"] == (1.0, 3.0)
     assert result.speed == pytest.approx(104 / 1.5)
 
 
@@ -126,6 +128,8 @@ def test_the_table_gives_means_over_finished_seeds_and_says_what_is_partial(
         "seeds": 2,
     }
     assert cells[3]["unseen_area"]["mean"] is None
+    assert cells[0]["extremes"]["unseen_return"] == [1.0, 4.0]
+    assert cells[0]["extremes"]["view_cosine"] == [0.25, 0.75]
     assert written[2].read_bytes()[:4] == b"\x89PNG"
 
 

@@ -4,7 +4,8 @@
 
 `{{learn: table 1}}` is the first table of results/learn/table.md, `{{learn: state}}` its line on
 how many runs are finished, `{{learn: ppo | starpilot | unseen_return}}` the mean of a figure over
-the seeds of a variant and game in results/learn/table.json.
+the seeds of a variant and game in results/learn/table.json, `... | max unseen_return` (or min) the
+highest that was ever recorded.
 """
 
 import argparse
@@ -30,12 +31,15 @@ def entry(place: Path, wanted: str) -> str:
         return next(block for block in blocks(place) if "runs are finished" in block)
     variant, game, figure = (word.strip() for word in wanted.split("|"))
     cells = json.loads((place / "table.json").read_text())["cells"]
-    found = {(cell["variant"], cell["game"]): cell["figures"] for cell in cells}
+    found = {(cell["variant"], cell["game"]): cell for cell in cells}
     if (variant, game) not in found:
         raise unknown("cell", f"{variant} | {game}", [" | ".join(pair) for pair in found])
-    if figure not in found[variant, game]:
-        raise unknown("figure", figure, found[variant, game])
-    return f"{found[variant, game][figure]['mean']:.2f}"
+    cell = found[variant, game]
+    end, _, name = figure.rpartition(" ")
+    if name not in cell["figures"] or end not in ("", "min", "max"):
+        raise unknown("figure", figure, cell["figures"])
+    value = cell["extremes"][name][end == "max"] if end else cell["figures"][name]["mean"]
+    return f"{value:.2f}"
 
 
 def blocks(place: Path) -> list[str]:

@@ -25,6 +25,7 @@ class Result(NamedTuple):
     finished: bool  # the policy was judged at the end of the budget
     unseen: list[tuple[int, float]]  # frames and return on unseen levels, at each evaluation
     figures: dict[str, float]  # the newest value of everything in metrics.jsonl
+    extremes: dict[str, tuple[float, float]]  # and its lowest and highest
     speed: float  # frames per second of training, without evaluations; nan: not begun
     trouble: str  # why its files could not be read
 
@@ -64,13 +65,18 @@ def read_result(job: Job) -> Result:
         frames = rows[-1]["frames"] if rows else 0
         seconds = [row["seconds"] for row in timing if row["frames"] <= frames]
         figures: dict[str, float] = {}
+        extremes: dict[str, tuple[float, float]] = {}
         for row in rows:
-            figures |= {key: value for key, value in row.items() if key not in ("row", "frames")}
+            new = {key: value for key, value in row.items() if key not in ("row", "frames")}
+            figures |= new
+            for key, value in new.items():
+                low, high = extremes.get(key, (value, value))
+                extremes[key] = (min(low, value), max(high, value))
         unseen = [(row["frames"], row["unseen_return"]) for row in rows if "unseen_return" in row]
     except (BadInput, OSError, LookupError, TypeError) as error:
-        return Result(*known, 0, False, [], {}, math.nan, f"{type(error).__name__}: {error}")
+        return Result(*known, 0, False, [], {}, {}, math.nan, f"{type(error).__name__}: {error}")
     speed = frames / sum(seconds) if seconds else math.nan
-    return Result(*known, frames, bool(judged), unseen, figures, speed, "")
+    return Result(*known, frames, bool(judged), unseen, figures, extremes, speed, "")
 
 
 def area(curve: list[tuple[int, float]]) -> float:

@@ -165,7 +165,14 @@ def summary(variant: str, game: str, cell: list[Result]) -> dict[str, object]:
         "unseen_area": spread(area(r.unseen) for r in counted(cell)),
         "frames_per_second": spread(r.speed for r in counted(cell)),
         "figures": {name: final(cell, name) for name in names},
+        "extremes": {name: extremes(cell, name) for name in names},
     }
+
+
+def extremes(cell: list[Result], figure: str) -> tuple[float, float]:
+    """The lowest and the highest that any seed has recorded."""
+    lows, highs = zip(*(r.extremes[figure] for r in cell if figure in r.extremes), strict=True)
+    return min(lows), max(highs)
 
 
 def row(*words: str) -> str:

@@ -31,7 +31,8 @@ LOOKS = 1000
 EVALUATIONS = 50
 INTERVAL = 120.0  # seconds between checkpoints by default
 
-ENDLESS = Job("ctrl", updates=10**6, evaluate_every=4)
+ENDLESS = Job("ctrl", updates=10**6, evaluate_every=2)
+SOAK = ENDLESS._replace(threads=1)  # it runs beside other rows
 
 
 # --- An observer
@@ -73,7 +74,7 @@ def observers(shop: Workshop) -> Outcome:
 def begin_soak(shop: Workshop) -> None:
     """A run beside the first rows, which notes its memory and open files, and is then stopped."""
     notes = fault("train:learn", 0, "sample", str(shop.root / "soak-samples"))
-    shop.beside = start(ENDLESS.command(shop.place("soak")), notes, heard=False)
+    shop.beside = start(SOAK.command(shop.place("soak")), notes, heard=False)
     clock = threading.Timer(shop.soak_seconds, shop.beside.send_signal, [signal.SIGTERM])
     clock.daemon = True  # an early end of the torture does not wait for it
     clock.start()
@@ -123,7 +124,7 @@ def soak(shop: Workshop) -> Outcome:
 def guard_seconds() -> float:
     """The looks for what is not finite, per update: rewards, each step's norm, each mean."""
     reward, norm = torch.zeros(256, 32), torch.tensor(1.0)
-    steps, means = 8 + 4 * 8, 30  # optimiser steps and recorded figures of the shipped preset
+    steps, means = 8 + 8, 30  # optimiser steps and recorded figures of the shipped preset
 
     def seconds(look: object) -> float:
         return min(timeit.repeat(look, number=1000, repeat=5)) / 1000  # type: ignore[arg-type]

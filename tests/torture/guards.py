@@ -51,13 +51,13 @@ class Poison(NamedTuple):
     words: str
 
 
-POISONS = {  # an update has 32 steps of the games, 2 steps of the objective, 8 of the policy
-    "policy loss": Poison("policy.ppo:terms", 2 * 8 + 5, "poison terms", "the gradient of "),
+POISONS = {  # an update has 32 steps of the games, 2 steps of the policy, 2 of the objective
+    "policy loss": Poison("policy.ppo:terms", 2 * 2 + 2, "poison terms", "the gradient of "),
     "objective loss": Poison(
         "objectives.ctrl:CTRL.loss", 2 * 2 + 2, "poison loss", "the gradient of objective."
     ),
     "gradient": Poison(
-        "policy.ppo:backward", 2 * 8 + 5, "poison gradient", "of policy.weight is not finite"
+        "policy.ppo:backward", 2 * 2 + 2, "poison gradient", "of policy.weight is not finite"
     ),
     "reward": Poison(
         "envs.procgen:ProcgenVectorEnv.step", 2 * 32 + 5, "poison reward", "a reward is not finite"

@@ -176,7 +176,7 @@ class Phase(NamedTuple):
 FRAMES = SHORT.size.rollout_frames
 PHASES = {  # in the second update; in its save, after which one more is played; in the evaluation
     "rollout": Phase("rollout:Collector._step", 40, 2 * FRAMES),
-    "update": Phase("optimise:Optimiser.step", 15, 2 * FRAMES),  # 2 + 8 steps in each
+    "update": Phase("optimise:Optimiser.step", 6, 2 * FRAMES),  # 2 + 2 steps in each
     "save": Phase("checkpoint:_write_file", 8, 3 * FRAMES),  # config.json, then 4 files in each
     "evaluation": Phase("evaluate:_outcome", 3, 3 * FRAMES),
 }
@@ -226,7 +226,7 @@ def signals_shipped(shop: Workshop) -> Outcome:
     frames, complaints = FULL.size.rollout_frames, list[str]()
     points = (
         ("rollout:Collector._step", 40, signal.SIGTERM, frames),
-        ("optimise:Optimiser.step", 20, signal.SIGINT, 2 * frames),
+        ("optimise:Optimiser.step", 12, signal.SIGINT, 2 * frames),  # 8 + 8 steps in each
         ("evaluate:_outcome", 3, signal.SIGHUP, 3 * frames),
     )
     for target, at, number, stopped_after in points:

@@ -44,7 +44,11 @@ SMALL = Size(
     rollout_frames=8 * 32,
 )
 SHIPPED = Size(
-    ("--env", "bigfish", "--evaluation.episodes", "8", "--evaluation.envs", "8"),
+    (
+        *("--env", "bossfight", "--evaluation.episodes", "8", "--evaluation.envs", "8"),
+        # Ours where there is a compiler for them; the small runs have torch's.
+        *("--machine.kernels", "native" if shutil.which("cc") else "torch"),
+    ),
     rollout_frames=32 * 256,
 )
 
@@ -55,6 +59,7 @@ class Job(NamedTuple):
     evaluate_every: int  # in updates
     size: Size = SMALL
     options: tuple[str, ...] = ()
+    threads: int = 2
 
     @property
     def frames(self) -> int:
@@ -66,7 +71,7 @@ class Job(NamedTuple):
         return (
             *("train", "--method", self.method, "--frames", str(self.frames)),
             *(*self.size.options, *(clusters if self.size is SMALL else ())),
-            *("--evaluation.every", str(every), "--machine.threads", "2"),
+            *("--evaluation.every", str(every), "--machine.threads", str(self.threads)),
             *("--saving.checkpoint-seconds", "0", "--saving.runs", str(runs), *self.options),
         )
 
