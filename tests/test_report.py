@@ -180,7 +180,8 @@ def test_split_and_joint_runs_of_a_method_make_the_split_table(tmp_path: Path) -
     for game, split, joint in (("coinrun", 8.0, 4.0), ("maze", 6.0, 8.0)):
         for seed in range(2):
             common: Row = {"env": game, "seed": seed}
-            make_run(root, f"s{game}{seed}", "ctrl", finals=[(1000, 9.0, split)], **common)
+            alone: Row = {"encoder_grad": "ssl", "order": "objective"}
+            make_run(root, f"s{game}{seed}", "ctrl", finals=[(1000, 9.0, split)], **common, **alone)
             both: Row = {"encoder_grad": "both", "order": "joint"}
             make_run(root, f"j{game}{seed}", "ctrl", finals=[(1000, 9.0, joint)], **common, **both)
     rows = table(report_on(root), "Split (ctrl) over joint")
