@@ -179,9 +179,10 @@ def test_the_kl_of_the_objective_is_that_of_the_policy_before_and_after(order):
             features = learner.agent.encoder(rollout.frames())
             return learner.agent.heads(features, rollout.context[:-1].flatten(0, 1))[0]
 
-    seen, update_objective = {}, learner.update_objective
+    seen, update_objective, heads = {}, learner.update_objective, bits(learner)["policy"]
 
     def watched(rollout: Rollout) -> dict[str, float]:
+        assert (bits(learner)["policy"] != heads) == (order == "policy")  # who comes first
         seen["before"] = opinions()
         metrics = update_objective(rollout)
         seen["after"] = opinions()

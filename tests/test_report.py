@@ -184,7 +184,8 @@ def test_split_and_joint_runs_of_a_method_make_the_split_table(tmp_path: Path) -
             make_run(root, f"s{game}{seed}", "ctrl", finals=[(1000, 9.0, split)], **common, **alone)
             both: Row = {"encoder_grad": "both", "order": "joint"}
             make_run(root, f"j{game}{seed}", "ctrl", finals=[(1000, 9.0, joint)], **common, **both)
-    rows = table(report_on(root), "Split (ctrl")
+    caption = "Split (ctrl, encoder_grad=ssl, order=objective) over joint (ctrl, order=joint)"
+    rows = table(report_on(root), caption)
     assert rows[1] == ["coinrun", "+1.00", "+0.800", "–"]
     assert rows[2] == ["maze", "-0.25", "-0.400", "–"]
     assert rows[3][:2] == ["mean", "+0.38 [+0.38, +0.38]"]
