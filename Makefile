@@ -58,7 +58,7 @@ outside-check: $(READY)
 learning: $(READY)
 	$(BIN)/python -m crosstraj.report.fill docs/learning.in.md docs/learning.md
 
-# Every table and figure in results/, from the runs that are kept there.
+# The curves and the report of the runs kept in results/, and the page on learning.
 results: $(READY) outside-check learning
 	for run in results/*/metrics.jsonl; do \
 		$(BIN)/crosstraj curves $$(dirname $$run) --out $$(dirname $$run)/curves.png || exit; done

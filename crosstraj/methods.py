@@ -10,7 +10,7 @@ class Entry(NamedTuple):
 
 METHODS = {
     "ctrl": Entry(
-        "cluster trajectory views, predict across neighbouring clusters; linear PPO heads on top",
+        "PPO, and cluster views of trajectories, predict across neighbouring clusters",
         "Mazoure et al., Cross-Trajectory Representation Learning, ICLR 2022",
     ),
     "curl": Entry(

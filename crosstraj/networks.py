@@ -55,7 +55,7 @@ class Residual(nn.Module):
 
 
 def normalisation(kind: FeatureNorm) -> nn.Module:
-    """No learned scale: nothing can shrink what the linear heads read (docs/methods.md)."""
+    """No learned scale: nothing can shrink what the linear heads read."""
     match kind:
         case "none":
             return nn.Identity()
