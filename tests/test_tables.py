@@ -188,6 +188,19 @@ def test_the_split_table(tmp_path: Path) -> None:
     assert "Games that both have: X 1 of 2, X at conv 1 of 2" in text
 
 
+def test_hard_mode_has_no_ranges(tmp_path: Path) -> None:
+    hard: Values = {"procgen.mode": "hard"}
+    variants = {"X joint": PPO | hard, "X split": FROZEN | hard}
+    for table in ("returns", "split"):
+        plan = plan_of(variants, games=("bigfish", "coinrun"), seeds=(0,), table=table)
+        jobs = prepare(plan.runs(), tmp_path / table)
+        for job in jobs:
+            fill(job, [update(100), judged(100, 2.0 + ("split" in job.planned.variant))])
+        text = make_table(plan, jobs, tmp_path / "out" / table)[0].read_text()
+        assert "mean, normalised |" not in text
+        assert table == "returns" or "| bigfish | +0.50 | - |" in text
+
+
 def test_the_mean_over_games_has_an_interval_where_seeds_are_even(tmp_path: Path) -> None:
     plan = plan_of({"a": PPO}, games=("bigfish", "coinrun"))
     jobs = prepare(plan.runs(), tmp_path / "runs")
@@ -202,7 +215,7 @@ def test_the_mean_over_games_has_an_interval_where_seeds_are_even(tmp_path: Path
 def test_the_health_of_a_run_is_its_last_figures_the_median_kl_and_the_change_of_scale(
     tmp_path: Path,
 ) -> None:
-    plan = plan_of({"a": PPO}, seeds=(0, 1, 2), table="health")
+    plan = plan_of({"a": PPO}, seeds=(0, 1, 2, 3), table="health")
     jobs = prepare(plan.runs(), tmp_path / "runs")
     well = {"view_cosine": 0.2, "feature_rank": 30.0, "code_entropy": 4.0}
     well |= {"code_entropy_random": 4.5}
@@ -219,6 +232,7 @@ def test_the_health_of_a_run_is_its_last_figures_the_median_kl_and_the_change_of
     ill = {"view_cosine": 0.7, "feature_rank": 20.0, "code_entropy": 4.5}
     ill |= {"code_entropy_random": 4.5}
     fill(jobs[1], [update(50, feature_std=1.0), update(60, **ill, objective_kl=0, feature_std=4)])
+    fill(jobs[2], [update(60, feature_rank=9.0, feature_std=1.0)])  # PPO has no views: not judged
     table, data = make_table(plan, jobs, tmp_path / "out")
     lines = [
         [cell.strip() for cell in line.split("|")[1:-1]] for line in table.read_text().splitlines()
@@ -226,8 +240,9 @@ def test_the_health_of_a_run_is_its_last_figures_the_median_kl_and_the_change_of
     assert ["a", "bigfish", "0", "100", "0.20", "30.00", "0.50", "2.0e-03", "3.00", "yes"] in lines
     bad = [f"**{x}**" for x in ("0.70", "20.00", "0.00", "0.00", "4.00", "no")]
     assert ["a", "bigfish", "1", "60", *bad] in lines
+    assert ["a", "bigfish", "2", "60", "–", "**9.00**", "–", "–", "1.00", "–"] in lines
     assert ["**holds**", "", "", "", *["1 of 2"] * 6] in lines
-    assert "**Partial**: 1 of 3 runs are finished, 1 more have begun" in table.read_text()
+    assert "**Partial**: 1 of 4 runs are finished, 2 more have begun" in table.read_text()
     found = json.loads(data.read_text())
     assert found["holds"]["all"] == 1
     assert found["runs"][0]["feature scale over its start"] == pytest.approx(3.0)

@@ -78,15 +78,16 @@ def health(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
     ]
     for run, values in begun:
         figures = [shown(c, value) for c, value in zip(CRITERIA, values, strict=True)]
-        verdict = "yes" if all_hold(values) else "**no**"
+        verdict = NONE if not complete(values) else "yes" if all_hold(values) else "**no**"
         lines.append(
             row(run.variant, run.game, str(run.seed), f"{run.frames:,}", *figures, verdict)
         )
-    columns = list(zip(*(values for _, values in begun), strict=True)) or [()] * len(names)
+    judged = [values for _, values in begun if complete(values)]
+    columns = list(zip(*judged, strict=True)) or [()] * len(names)
     holds = {
         c.name: sum(map(c.holds, column)) for c, column in zip(CRITERIA, columns, strict=True)
-    } | {"all": sum(all_hold(values) for _, values in begun)}
-    lines.append(row("**holds**", *[""] * 3, *(f"{n} of {len(begun)}" for n in holds.values())))
+    } | {"all": sum(map(all_hold, judged))}
+    lines.append(row("**holds**", *[""] * 3, *(f"{n} of {len(judged)}" for n in holds.values())))
     text = [heading(plan, results), "\n".join(lines), NOTES]
     (out / "table.md").write_text("\n\n".join(text) + "\n")
     found = {
@@ -94,7 +95,7 @@ def health(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
         "scale": plan.scale,
         "demands": {criterion.name: criterion.demand for criterion in CRITERIA},
         "holds": holds,
-        "of": len(begun),
+        "of": len(judged),
         "runs": [
             {"variant": r.variant, "game": r.game, "seed": r.seed, "frames": r.frames}
             | dict(zip(names, values, strict=True))
@@ -107,7 +108,8 @@ def health(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
 NOTES = (
     "The last value that a run recorded; of the KL the median over all its updates. It is that of "
     "the policy before and after one pass of the objective, in 128 frames of the rollout. Random: "
-    "random unit vectors of the same shape under the same Sinkhorn."
+    "random unit vectors of the same shape under the same Sinkhorn. Runs without a figure (PPO has "
+    "no views) are there to be compared with, and are not counted."
 )
 
 
@@ -118,6 +120,10 @@ def measures(result: Result) -> tuple[float, ...]:
         if row["row"] == "update" and row["frames"] <= result.frames
     ]
     return tuple(criterion.measure(rows) for criterion in CRITERIA)
+
+
+def complete(values: tuple[float, ...]) -> bool:
+    return not any(map(math.isnan, values))
 
 
 def all_hold(values: tuple[float, ...]) -> bool:
