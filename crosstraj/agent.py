@@ -6,6 +6,7 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
+from crosstraj.errors import NonFinite
 from crosstraj.networks import (
     FEATURES,
     EncoderKind,
@@ -77,6 +78,8 @@ class Agent(nn.Module):
         """One decision per frame, sampled from the policy unless `greedy`."""
         features = self.read(self.encoder, frames)
         log_probs, value = self.decide(frames, features, context)
+        if not log_probs.isfinite().all():  # the weights are finite: every step has looked
+            raise NonFinite("the policy's probabilities are not finite")
         if greedy:
             action = log_probs.argmax(-1)
         else:

@@ -42,7 +42,7 @@ class RepresentationConfig:
     minibatches: int = 8
     """Optimiser steps per pass (released code)."""
     learning_rate: float = 5e-4
-    """Adam's step size (paper)."""
+    """Adam's step size for the objective's own heads (paper 5e-4)."""
     adam_epsilon: float = 1e-5
     """Adam's epsilon (released code)."""
     max_grad_norm: float = 0.5
@@ -108,6 +108,15 @@ class MachineConfig:
                 "machine.compile=True needs a C++ compiler: install g++, or leave it off"
             )
 
+    def rounding(self) -> dict[str, Any]:
+        """What may change a last bit, beside threads and compile, which are asked of torch.
+
+        Three are named only where they are used: older checkpoints do not have them.
+        """
+        seldom, usual = ("device", "bfloat16", "low_memory"), MachineConfig()
+        used = [name for name in seldom if getattr(self, name) != getattr(usual, name)]
+        return {name: getattr(self, name) for name in ("piece", "kernels", *used)}
+
 
 @dataclass(frozen=True)
 class SavingConfig:
@@ -152,7 +161,7 @@ class Config:
     split_at: SplitAt = "fc"
     """Where the policy's gradient stops: below the features, or below its own last layer (ATC)."""
     order: Order = "objective"
-    """Which update comes first, or both in one step."""
+    """Which update comes first; or both in one step, policy.epochs times, at the policy's rate."""
     on_nonfinite: Literal["halt", "rollback"] = "halt"
     """When a loss, gradient or reward is not finite: stop, or go back to the last checkpoint."""
     phases: tuple[Phase, ...] = ()
@@ -219,7 +228,7 @@ class Config:
             raise BadInput("phases: intrinsic reads features, which split_at=conv does not make")
 
     def _check_levels(self, pse: PSEConfig) -> None:
-        if any(mark in self.env for mark in GYMNASIUM_MARKS):
+        if self.env not in GAMES:
             raise BadInput(f"method={self.method} plays chosen levels: {self.env} has none")
         if pse.levels > self.procgen.train_levels:
             raise BadInput(

@@ -297,5 +297,5 @@ def feature_health(features: Tensor) -> dict[str, Tensor]:
     return {
         "feature_std": spread.mean(),
         "feature_rank": ops.effective_rank(sample(features, 1024)),
-        "dead_features": (spread < 0.01 * spread.mean()).float().mean(),
+        "dead_features": (spread <= 0.01 * spread.mean()).float().mean(),
     }

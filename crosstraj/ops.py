@@ -141,6 +141,9 @@ def entropy(probabilities: Tensor) -> Tensor:
 
 
 def effective_rank(matrix: Tensor) -> Tensor:
-    """exp of the entropy of the normalised singular values (Roy and Vetterli, 2007)."""
+    """exp of the entropy of the normalised singular values (Roy and Vetterli, 2007).
+
+    1 for a matrix of zeros, as for any that has no second direction.
+    """
     singular = torch.linalg.svdvals(matrix)
-    return entropy(singular / singular.sum()).exp()
+    return entropy(singular / singular.sum().clamp(min=torch.finfo(matrix.dtype).tiny)).exp()

@@ -62,6 +62,7 @@ class Optimiser:
         return {name: dict(moments.get(p, {})) for name, p in self.parameters.items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.forget(self.parameters.values())  # a state from before a first step has no moments
         for name, parameter in self.parameters.items():
             if self.adam is not None and state.get(name):
                 # Moments take the layout of their parameter, which a checkpoint does not keep.

@@ -147,8 +147,6 @@ class Collector:
         self.envs, self.steps, self.skills, self.seed, self.rng = envs, steps, skills, seed, rng
         first, info = envs.reset(seed=derived_seed(seed, ENVIRONMENTS))
         n = envs.num_envs
-        self.level = level_seeds(info, n)
-        self.episode_return = np.zeros(n, np.float64)
         self.recent: deque[float] = deque(maxlen=100)  # returns of the last finished episodes
         self.episodes = 0
 
@@ -167,9 +165,16 @@ class Collector:
             features=room(steps + 1, n, features),
             context=room(steps + 1, n, skills.context),
         )
+        self._begin(first, info)
+
+    def _begin(self, obs: NDArray[np.uint8], info: dict[str, Any]) -> None:
+        """New episodes everywhere, from these frames on."""
+        n, context = self.envs.num_envs, self.rollout.context
+        self.rollout.obs[-1] = torch.from_numpy(obs)
+        self.level = level_seeds(info, n)
+        self.episode_return = np.zeros(n, np.float64)
         began = torch.ones(n, dtype=torch.bool)
-        self.rollout.obs[-1] = torch.from_numpy(first)
-        self.rollout.context[-1] = skills.draw_context(self.rollout.context[-1], began, rng)
+        context[-1] = self.skills.draw_context(context[-1], began, self.rng)
 
     def collect(self, agent: Actor) -> Rollout:
         """The next S steps. The returned tensors are overwritten by the next call."""
@@ -240,8 +245,7 @@ class Collector:
             obs, info = self.envs.reset(
                 seed=derived_seed(self.seed, ENVIRONMENTS, self.episodes + 1)
             )
-            self.rollout.obs[-1] = torch.from_numpy(obs)
-            self.level = level_seeds(info, self.envs.num_envs)
+            self._begin(obs, info)
             return
         arrays = {name: array.numpy() for name, array in state["envs"].items()}
         self.envs.set_state(arrays)  # type: ignore[attr-defined]  # savable() has checked

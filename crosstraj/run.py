@@ -190,6 +190,10 @@ class Run:
             log.check(lengths.get(log.path.name, 0))
         for log in self._logs:
             log.cut(lengths.get(log.path.name, 0))
+        with _usable(self.directory):  # nothing has refused, so a larger budget holds from here on
+            _settle_config(
+                self.directory / "config.json", self.config, self.facts["identity"], extend=True
+            )
         return state if path else None
 
     def _check_facts(self, path: Path, found: dict[str, Any]) -> None:
@@ -229,8 +233,10 @@ class Run:
         self.close()
 
 
-def _settle_config(path: Path, config: dict[str, Any], identity: str) -> None:
-    """Write config.json once; refuse another configuration; take over a larger `frames`.
+def _settle_config(
+    path: Path, config: dict[str, Any], identity: str, *, extend: bool = False
+) -> None:
+    """Write config.json once; refuse another configuration; `extend`: take over a larger `frames`.
 
     Not where there are phases: another budget would move their beginnings.
     """
@@ -253,7 +259,7 @@ def _settle_config(path: Path, config: dict[str, Any], identity: str) -> None:
                 f"frames={config['frames']}: {path.parent} was begun with {budget}, and its phases "
                 f"are parts of that budget; use --frames {budget}, or another --saving.runs"
             )
-        if budget >= config["frames"]:
+        if budget >= config["frames"] or not extend:
             return
     text = json.dumps({"format": FORMAT, "identity": identity, "config": config}, indent=1)
     checkpoint.write_whole(path, text.encode())

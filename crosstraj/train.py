@@ -1,7 +1,7 @@
 """START HERE: the whole training loop, top to bottom.
 
     play S steps in N environments -> scale the rewards -> advantages
-    -> learn (the objective, then the policy: the paper's order) -> record; evaluate, save; again
+    -> learn (policy and objective, in the order that `order` says) -> record; evaluate, save; again
 
 A run is a function of its configuration alone: killed anywhere, the same command goes on from the
 last checkpoint and ends with the same bytes.
@@ -49,8 +49,7 @@ def open_run(config: Config, display: Display, *, allow_inexact: bool = False) -
     """The run directory that belongs to this configuration, owned by this process."""
     torch.set_num_threads(config.threads)
     directory, identity = place_of(config)
-    facts = machine_facts(compiled=config.machine.compile)
-    facts |= {"piece": config.machine.piece, "kernels": config.machine.kernels}
+    facts = machine_facts(compiled=config.machine.compile) | config.machine.rounding()
     return Run.open(
         directory, config.to_dict(), identity, facts, allow_inexact=allow_inexact, warn=display.say
     )
@@ -85,13 +84,13 @@ def train(config: Config, run: Run, display: Display, stop: Stop) -> dict[str, A
     display.show(training.frames, latest)
     try:
         while True:
-            if training.examiner.due(training.frames, training.examined):
-                latest |= training.examine(run, stop)
-                display.show(training.frames, latest)
-            if training.frames >= config.frames:
-                break
-            began = time.monotonic()
             try:
+                if training.examiner.due(training.frames, training.examined):
+                    latest |= training.examine(run, stop)
+                    display.show(training.frames, latest)
+                if training.frames >= config.frames:
+                    break
+                began = time.monotonic()
                 metrics = learn(training)
             except NonFinite as trouble:
                 training.recover(run, trouble)

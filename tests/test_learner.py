@@ -315,6 +315,17 @@ def test_a_parameter_without_a_gradient_does_not_move_and_a_bound_holds():
     assert not torch.equal(a, torch.ones(3))
 
 
+def test_a_state_from_before_the_first_step_takes_the_moments_away():
+    a = torch.nn.Parameter(torch.ones(2))
+    optimiser = Optimiser(({"a": a}, 0.1), epsilon=1e-5, max_norm=0.5)
+    fresh = optimiser.state_dict()
+    a.sum().backward()
+    optimiser.step()
+    assert optimiser.state_dict()["a"]
+    optimiser.load_state_dict(fresh)
+    assert optimiser.state_dict() == {"a": {}}
+
+
 @pytest.mark.parametrize("poison", [float("nan"), float("inf")])
 def test_a_gradient_that_is_not_finite_never_reaches_the_weights(poison):
     a = torch.nn.Parameter(torch.ones(2))
@@ -344,6 +355,10 @@ def test_feature_health_of_known_features():
     assert float(figures["feature_std"]) == pytest.approx(2 * 6 / 8, rel=0.05)
     assert float(figures["dead_features"]) == 0.25
     assert float(figures["feature_rank"]) == pytest.approx(6.0, rel=0.02)
+    for constant in (0.0, 3.0):  # dead altogether, which is a figure and no error
+        figures = feature_health(torch.full((64, 8), constant))
+        assert float(figures["dead_features"]) == 1.0
+        assert float(figures["feature_rank"]) == pytest.approx(1.0, abs=1e-2)
 
 
 @pytest.mark.parametrize(

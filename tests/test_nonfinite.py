@@ -199,10 +199,36 @@ def spoil_gradient(arguments: Any, result: Any) -> Any:
     return result
 
 
+def spoil_weights(arguments: Any, result: Any) -> Any:
+    """Finite, and yet too large to play with."""
+    arguments[0].agent.policy.weight.data.fill_(3e38)
+    return result
+
+
 PLACES = {  # in the third update; four minibatches for the policy
     "a reward is not finite": (ProcgenVectorEnv, "step", once(40), spoil_reward),
     "the gradient of value.weight is not finite": (ppo, "backward", once(10), spoil_gradient),
 }
+
+
+def test_a_policy_that_cannot_act_halts_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    after(monkeypatch, Learner, "update", once(2), spoil_weights)
+    words = "after 128 frames the policy's probabilities are not finite; the rollout is in"
+    with pytest.raises(NonFinite, match=words):
+        run_to_the_end(config_for(tmp_path), Said())
+
+
+def test_a_policy_that_cannot_be_judged_halts_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: Any) -> Any:
+        raise NonFinite("the policy's probabilities are not finite")
+
+    monkeypatch.setattr(Training, "examine", fail)
+    with pytest.raises(NonFinite, match=r"after 256 frames the policy's .*; the rollout is in"):
+        run_to_the_end(config_for(tmp_path), Said())
 
 
 @pytest.mark.parametrize("words", PLACES)

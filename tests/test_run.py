@@ -174,6 +174,10 @@ def test_another_configuration_is_refused_with_both_values(tmp_path: Path) -> No
     assert (tmp_path / "config.json").read_bytes() == before
 
 
+def budget_of(directory: Path) -> object:
+    return json.loads((directory / "config.json").read_text())["config"]["frames"]
+
+
 def test_more_frames_extend_a_run_and_make_its_summary_stale(tmp_path: Path) -> None:
     with open_run(tmp_path) as run:
         assert run.summary() is None
@@ -185,7 +189,9 @@ def test_more_frames_extend_a_run_and_make_its_summary_stale(tmp_path: Path) -> 
         assert run.finished
     with open_run(tmp_path, {**CONFIG, "frames": 101}) as run:
         assert run.summary() == {"frames": 100, "score": 0.5}
-        assert json.loads((tmp_path / "config.json").read_text())["config"]["frames"] == 101
+        assert budget_of(tmp_path) == 100  # until nothing can refuse any more
+        run.restore()
+        assert budget_of(tmp_path) == 101
         assert [run.finished, run.finish({"frames": 104}), run.finished] == [False, True, True]
 
 
@@ -462,13 +468,14 @@ def test_other_facts_are_refused_unless_inexact_is_allowed(tmp_path: Path) -> No
         run.save(make_state(1), 1)
     other = {"torch": "2.14.0", "threads": 2}
     sentences: list[str] = []
-    with open_run(tmp_path, facts=other) as run:
+    with open_run(tmp_path, {**CONFIG, "frames": 10**6}, facts=other) as run:
         with pytest.raises(
             BadInput, match=r"torch is '2\.13\.0' there, '2\.14\.0' here"
         ) as refusal:
             run.restore()
         assert "threads" not in str(refusal.value)
         assert "--allow-inexact" in str(refusal.value)
+    assert budget_of(tmp_path) == CONFIG["frames"]
     with open_run(tmp_path, facts=other, allow_inexact=True, warn=sentences.append) as run:
         assert run.restore() is not None
     assert "not exact" in sentences[0]

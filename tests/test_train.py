@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import os
 import random
 import shutil
@@ -10,7 +11,7 @@ import subprocess
 import sys
 import tokenize
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -360,6 +361,18 @@ def test_an_atari_game_trains_and_resumes_with_new_episodes(
     assert [(e["level"], e["length"], e["outcome"]) for e in episodes] == [(-1, 6, "timeout")] * 4
 
 
+def test_whatever_of_the_machine_changes_rounding_is_a_fact() -> None:
+    changes: dict[str, Any] = {"device": "cuda", "piece": 7, "kernels": "native"}
+    switches = ("low_memory", "compile", "bfloat16")
+    changes |= dict.fromkeys(switches, True)
+    unseen = {"threads", "compile"}  # machine_facts has them
+    assert changes.keys() | unseen == {field.name for field in fields(MachineConfig)}
+    usual = MachineConfig().rounding()
+    assert usual == {"piece": 128, "kernels": "torch"}  # as in checkpoints of before
+    for name in changes.keys() - unseen:
+        assert replace(MachineConfig(), **{name: changes[name]}).rounding() != usual
+
+
 def test_running_returns_of_episodes_that_are_no_more_are_forgotten(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -369,9 +382,12 @@ def test_running_returns_of_episodes_that_are_no_more_are_forgotten(
         config = replace(preset("ppo", "default"), env=game, envs=2, rollout_steps=16)
         training = Training(config)
         training.normaliser.returns[:] = 5.0
+        training.collector.episode_return[:] = 5.0
         saved = checkpoint.write(tmp_path, 0, training.state_dict(), {})
+        training.collector.episode_return[:] = math.nan  # what a rollback may find
         training.load_state_dict(checkpoint.read(saved)[0])
         assert training.normaliser.returns.tolist() == [expected, expected]
+        assert training.collector.episode_return.tolist() == [expected, expected]
 
 
 def test_stacked_frames_train_and_resume(tmp_path: Path, stop_after: Callable[[int], None]) -> None:
