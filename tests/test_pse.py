@@ -579,8 +579,9 @@ def test_values_that_make_no_sense_are_refused(changes, sentence):
 
 def test_only_training_levels_of_a_game_are_played():
     config = preset("pse", "default")
-    with pytest.raises(BadInput, match="plays chosen levels: ALE/Pong-v5 has none"):
-        replace(config, env="ALE/Pong-v5")
+    for env in ("ALE/Pong-v5", "ising"):
+        with pytest.raises(BadInput, match=f"plays chosen levels: {env} has none"):
+            replace(config, env=env)
     with pytest.raises(BadInput, match=r"objective\.levels=40 are more than"):
         replace(config, procgen=ProcgenConfig(train_levels=10))
     with pytest.raises(BadInput, match="use_generated_assets=True"):

@@ -14,6 +14,8 @@ from markdown_it import MarkdownIt
 
 from crosstraj.cli import main
 from crosstraj.config import preset
+from crosstraj.envs import ProcgenConfig
+from crosstraj.policy.daac import DAACConfig
 from crosstraj.report import figures, statistics
 from crosstraj.report.comparison import compare, named
 from crosstraj.report.document import Heading, Items, Picture, Table, Text, html, latex, markdown
@@ -189,6 +191,24 @@ def test_split_and_joint_runs_of_a_method_make_the_split_table(tmp_path: Path) -
     assert rows[1] == ["coinrun", "+1.00", "+0.800", "–"]
     assert rows[2] == ["maze", "-0.25", "-0.400", "–"]
     assert rows[3][:2] == ["mean", "+0.38 [+0.38, +0.38]"]
+
+
+def test_split_tables_of_hard_levels_have_no_range(tmp_path: Path) -> None:
+    root, hard = tmp_path / "runs", ProcgenConfig(mode="hard")
+    for grad, unseen in (("ssl", 8.0), ("both", 4.0)):
+        finals = [(1000, 9.0, unseen)]
+        make_run(root, grad, "ctrl", finals=finals, encoder_grad=grad, procgen=hard)
+    assert table(report_on(root), "Split (ctrl")[1] == ["coinrun", "+1.00", "NaN", "–"]
+
+
+def test_daac_tuned_by_game_is_one_variant(tmp_path: Path) -> None:
+    for game in ("bigfish", "chaser", "coinrun"):
+        policy = DAACConfig(per_game=True)
+        make_run(tmp_path / "runs", game, "daac", env=game, policy=policy)
+    page = report_on(tmp_path / "runs")
+    assert "daac, policy.per_game=True" in page
+    assert "missing" not in page
+    assert "No aggregates" not in page
 
 
 # --- What is named

@@ -113,7 +113,7 @@ def test_a_nan_is_never_taken_for_a_score(bad: int) -> None:
     assert all(
         math.isnan(x) for x in probability_of_improvement(scores, {game: [1.0] for game in "ab"})
     )
-    nan = split_over_joint(scores, dict(zip("ab", whole.values(), strict=True)))
+    nan = split_over_joint(scores, dict(zip("ab", whole.values(), strict=True)), easy=True)
     assert all(math.isnan(x) for entry in nan.ratio.values() for x in entry)
 
 
@@ -200,13 +200,17 @@ def test_probability_of_improvement_needs_the_same_games() -> None:
 
 
 def test_the_split_statistic_by_hand() -> None:
-    assert improvement("coinrun", split=8.0, joint=6.0) == (pytest.approx(2 / 6), 0.4)
-    assert improvement("fruitbot", split=-1.0, joint=-2.0).ratio == 0.5  # better is above zero
-    assert math.isnan(improvement("coinrun", split=1.0, joint=0.0).ratio)
-    assert math.isnan(improvement("chess", split=1.0, joint=2.0).ranged)
+    assert improvement("coinrun", split=8.0, joint=6.0, easy=True) == (pytest.approx(2 / 6), 0.4)
+    assert (
+        improvement("fruitbot", split=-1.0, joint=-2.0, easy=True).ratio == 0.5
+    )  # better is above zero
+    assert math.isnan(improvement("coinrun", split=1.0, joint=0.0, easy=True).ratio)
+    assert math.isnan(improvement("chess", split=1.0, joint=2.0, easy=True).ranged)
+    assert math.isnan(improvement("coinrun", split=8.0, joint=6.0, easy=False).ranged)
     found = split_over_joint(
         {"coinrun": [7.0, 9.0], "maze": [5.0, 5.0], "ninja": [2.0, 2.0], "heist": [9.0, 9.0]},
         {"coinrun": [6.0, 6.0], "maze": [5.0, 5.0], "ninja": [4.0, 4.0], "heist": [3.0, 3.0]},
+        easy=True,
     )
     assert {game: entry.ratio for game, entry in found.games.items()} == {
         "coinrun": pytest.approx(1 / 3), "maze": 0.0, "ninja": -0.5, "heist": 2.0,
@@ -222,7 +226,9 @@ def test_the_split_statistic_by_hand() -> None:
 def test_the_published_split_column_has_its_published_mean_and_the_median_behind_it() -> None:
     column = SPLIT_OVER_JOINT["spr"]
     found = split_over_joint(
-        {game: [1.0 + ratio] for game, ratio in column.items()}, {game: [1.0] for game in column}
+        {game: [1.0 + ratio] for game, ratio in column.items()},
+        {game: [1.0] for game in column},
+        easy=True,
     )
     assert found.ratio["mean"].value == pytest.approx(0.74, abs=0.005)
     assert found.ratio["median"].value == pytest.approx(-0.01, abs=0.006)
@@ -230,7 +236,8 @@ def test_the_published_split_column_has_its_published_mean_and_the_median_behind
 
 
 def test_an_undefined_ratio_is_nan_in_the_means_too() -> None:
-    found = split_over_joint({"coinrun": [1.0], "maze": [2.0]}, {"coinrun": [0.0], "maze": [1.0]})
+    ours, theirs = {"coinrun": [1.0], "maze": [2.0]}, {"coinrun": [0.0], "maze": [1.0]}
+    found = split_over_joint(ours, theirs, easy=True)
     assert all(math.isnan(entry.value) for entry in found.ratio.values())
     assert found.ranged["mean"].value == pytest.approx(0.2)
 

@@ -14,6 +14,7 @@ from crosstraj.config import preset
 from crosstraj.envs import GAMES
 from crosstraj.errors import BadInput
 from crosstraj.evaluate import EASY_RANGE, normalised
+from crosstraj.policy.daac import Tuned
 from crosstraj.report.document import plain
 from crosstraj.report.published import METHOD_COLUMNS
 from crosstraj.report.runs import Evaluation, RunData
@@ -129,7 +130,7 @@ def _comparison(runs: Sequence[RunData]) -> Comparison:
     variants: dict[str, Variant] = {}
     doubles: list[str] = []
     for run in runs:
-        identity = identity_of(run.config, NOT_VARIANT)
+        identity = variant_of(run.config)
         if identity not in variants:
             changed = changed_values(run.config)
             label = _label(run.config, changed, identity)
@@ -150,6 +151,17 @@ def _comparison(runs: Sequence[RunData]) -> Comparison:
     return Comparison(runs[0].budget, _task(runs[0].config), ordered, doubles)
 
 
+def variant_of(config: Mapping[str, Any], *without: str) -> str:
+    """What runs have in common that differ in game and seed alone (and in these keys)."""
+    return identity_of(config, (*NOT_VARIANT, *_of_the_game(config), *without))
+
+
+def _of_the_game(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """Values that DAAC's table of games has chosen, if it was asked to."""
+    chosen = config.get("policy", {}).get("per_game")
+    return tuple(f"policy.{name}" for name in Tuned._fields) if chosen else ()
+
+
 def changed_values(config: dict[str, Any]) -> dict[str, Any] | None:
     """Values that are not those of the run's preset; None if this version does not know it."""
     try:
@@ -160,7 +172,9 @@ def changed_values(config: dict[str, Any]) -> dict[str, Any] | None:
     return {
         name: value
         for name, value in dotted(config).items()
-        if name.partition(".")[0] not in NOT_VARIANT and base.get(name) != value
+        if name.partition(".")[0] not in NOT_VARIANT
+        and name not in _of_the_game(config)
+        and base.get(name) != value
     }
 
 

@@ -18,7 +18,7 @@ from crosstraj.report.statistics import NAN, Estimate, Matrix, Scores, bootstrap
 
 class Improvement(NamedTuple):
     ratio: float  # (split - joint) / |joint|; NaN where joint is 0
-    ranged: float  # (split - joint) / (R_max - R_min), easy mode; NaN for a game without a range
+    ranged: float  # (split - joint) / (R_max - R_min), easy mode; NaN where no range is known
 
 
 class Improvements(NamedTuple):
@@ -27,9 +27,9 @@ class Improvements(NamedTuple):
     ranged: dict[str, Estimate]
 
 
-def improvement(game: str, split: float, joint: float) -> Improvement:
+def improvement(game: str, split: float, joint: float, *, easy: bool) -> Improvement:
     """Of one game, from the mean returns of both."""
-    low, high = EASY_RANGE.get(game, (NAN, NAN))
+    low, high = EASY_RANGE.get(game, (NAN, NAN)) if easy else (NAN, NAN)
     difference = split - joint
     return Improvement(difference / abs(joint) if joint else NAN, difference / (high - low))
 
@@ -50,7 +50,7 @@ def over_games(found: Sequence[Improvement]) -> dict[str, Improvement]:
     }
 
 
-def split_over_joint(split: Scores, joint: Scores) -> Improvements:
+def split_over_joint(split: Scores, joint: Scores, *, easy: bool) -> Improvements:
     """Raw returns on the same games, split against joint; intervals where both have two seeds."""
     if set(split) != set(joint):
         raise ValueError(f"both need the same games; {set(split) ^ set(joint)} are of one alone")
@@ -58,7 +58,7 @@ def split_over_joint(split: Scores, joint: Scores) -> Improvements:
 
     def by_game(ours: Matrix, theirs: Matrix) -> list[Improvement]:
         means = zip(games, ours.mean(0).tolist(), theirs.mean(0).tolist(), strict=True)
-        return [improvement(*game) for game in means]
+        return [improvement(*game, easy=easy) for game in means]
 
     def statistic(ours: Matrix, theirs: Matrix) -> Matrix:
         return np.array([*over_games(by_game(ours, theirs)).values()]).ravel()

@@ -21,6 +21,7 @@ class Result(NamedTuple):
     seed: int
     budget: int
     directory: str
+    easy: bool  # Procgen's easy mode, whose ranges are known
     frames: int  # of the last row that counts; 0: not begun
     finished: bool  # the policy was judged at the end of the budget
     unseen: list[tuple[int, float]]  # frames and return on unseen levels, at each evaluation
@@ -55,7 +56,8 @@ def spread(values: Iterable[float]) -> Spread:
 
 def read_result(job: Job) -> Result:
     run, directory = job.planned, job.directory
-    known = (run.variant, run.game, run.seed, run.frames, str(directory))
+    easy = job.config.procgen.mode == "easy"
+    known = (run.variant, run.game, run.seed, run.frames, str(directory), easy)
     try:
         rows, timing = (read_rows(directory / f"{log}.jsonl") for log in ("metrics", "timing"))
         judged = [row for row in rows if row["row"] == "evaluation" and row["frames"] >= run.frames]

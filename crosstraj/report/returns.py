@@ -97,7 +97,8 @@ def matrix(cells: Cells) -> str:
             mark = "" if all(r.finished for r in cell) else "*"
             shown.append(f"{final(cell, 'unseen_return')}{mark}")
         lines.append(row(game, *shown))
-    if len(games) > 1 and all(game in EASY_RANGE for game in games):
+    easy = all(result.easy for cell in cells.values() for result in cell)
+    if len(games) > 1 and easy and all(game in EASY_RANGE for game in games):
         overall = [mean_normalised(cells, variant, games) for variant in variants]
         shown = ["-" if mean is None else with_interval(mean) for mean in overall]
         lines.append(row("mean, normalised", *shown))

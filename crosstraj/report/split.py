@@ -20,12 +20,14 @@ def split(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
     """The table of gains, then everything by row; games without both are left out of the means."""
     cells = by_cell(results)
     games = list(dict.fromkeys(game for _, game in cells))
+    easy = all(result.easy for result in results)
     found = {
         name.replace(" split", "", 1): {
             game: compared(
                 game,
                 split=final(cells.get((name, game), []), "unseen_return"),
                 joint=final(cells.get((joint, game), []), "unseen_return"),
+                easy=easy,
             )
             for game in games
         }
@@ -58,11 +60,11 @@ def split(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
     return [out / "table.md", write_json(out / "table.json", values), picture]
 
 
-def compared(game: str, split: Spread, joint: Spread) -> Improvement | None:
+def compared(game: str, split: Spread, joint: Spread, *, easy: bool) -> Improvement | None:
     """The gain on a game that both have played."""
     if not (split.seeds and joint.seeds):
         return None
-    return improvement(game, split=split.mean, joint=joint.mean)
+    return improvement(game, split=split.mean, joint=joint.mean, easy=easy)
 
 
 def shown(gain: float) -> str:

@@ -6,11 +6,10 @@ from itertools import permutations
 import numpy as np
 
 from crosstraj.report.cells import NONE, number, with_interval
-from crosstraj.report.comparison import EQUAL_SEEDS, NOT_VARIANT, Comparison, Variant, balanced
+from crosstraj.report.comparison import EQUAL_SEEDS, Comparison, Variant, balanced, variant_of
 from crosstraj.report.document import Block, Items, Table, Text
 from crosstraj.report.improvement import CENTRES, Improvements, split_over_joint
 from crosstraj.report.published import SPLIT_OVER_JOINT
-from crosstraj.run import identity_of
 
 
 def split_blocks(comparison: Comparison) -> list[Block]:
@@ -21,6 +20,7 @@ def split_blocks(comparison: Comparison) -> list[Block]:
         if not games:
             continue
         (ours, left), (theirs, more) = balanced(split, games), balanced(joint, games)
+        easy = comparison.normalisable(games) == games
         paper = SPLIT_OVER_JOINT.get(split.config["method"], {})
         caption = (
             f"Split ({split.label}) over joint ({joint.label}) updates of the encoder, unseen "
@@ -28,7 +28,7 @@ def split_blocks(comparison: Comparison) -> list[Block]:
             "difference in units of the game's range. Paper: its table over 16 games."
         )
         head = ["game", "(split - joint) / |joint|", "difference / range", "paper"]
-        blocks.append(Table(caption, head, _rows(split_over_joint(ours, theirs), paper)))
+        blocks.append(Table(caption, head, _rows(split_over_joint(ours, theirs, easy=easy), paper)))
         if left or more:
             blocks += [Text(EQUAL_SEEDS), Items(left + more)]
     return blocks
@@ -51,7 +51,7 @@ def _split_pairs(judged: Sequence[Variant]) -> Iterator[tuple[Variant, Variant]]
     """Variants that differ only in who trains the encoder: the objective alone, or both."""
 
     def rest(variant: Variant) -> str:
-        return identity_of(variant.config, (*NOT_VARIANT, "encoder_grad", "order"))
+        return variant_of(variant.config, "encoder_grad", "order")
 
     for split, joint in permutations(judged, 2):
         routes = split.config.get("encoder_grad"), joint.config.get("encoder_grad")
