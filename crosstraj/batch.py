@@ -51,8 +51,16 @@ def run_all(
     running: dict[Job, subprocess.Popen[bytes]] = {}
     failed: dict[str, int] = {}
     stopped: dict[str, int] = {}
+    told = set[int]()  # the processes that know of the signal: twice would be at once
+
+    def hand_on(number: int) -> None:
+        for process in running.values():
+            if process.pid not in told:
+                told.add(process.pid)
+                process.send_signal(number)
+
     asked = False
-    with Stop() as stop, _display(jobs, title) as display:
+    with Stop(hand_on) as stop, _display(jobs, title) as display:
         display.say(f"{title}: {len(jobs) - len(todo)} of {len(jobs)} runs are finished")
         try:
             while running or (todo and not stop):
@@ -63,8 +71,7 @@ def run_all(
                 if stop.signal is not None and not asked:
                     asked = True
                     display.say(f"stopping {len(running)} runs; they save first")
-                    for process in running.values():
-                        process.send_signal(stop.signal)
+                    hand_on(stop.signal)  # to those that began meanwhile
                 time.sleep(LOOK)
                 for job, code in _ended(running):
                     del running[job]

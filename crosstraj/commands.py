@@ -4,6 +4,7 @@ import io
 import sys
 from contextlib import redirect_stderr
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
@@ -16,7 +17,7 @@ from crosstraj.config import Config, check_env_name, preset, with_policy
 from crosstraj.errors import BadInput, Refusal
 from crosstraj.evaluate import EASY_RANGE, Examiner, normalised, summarise
 from crosstraj.native import keep_memory
-from crosstraj.progress import display_for
+from crosstraj.progress import display_for, spared
 
 
 @dataclass(frozen=True)
@@ -64,9 +65,8 @@ def train(arguments: list[str]) -> None:
             summary = train_run(config, run, display, stop)
             _draw(directory)
     _print_results(config, summary)
-    print("files:")
-    for path in sorted(directory.iterdir()):
-        print(f"  {path}")
+    with spared():
+        print("files:", *sorted(directory.iterdir()), sep="\n  ", flush=True)
 
 
 @dataclass(frozen=True)
@@ -268,6 +268,10 @@ def _parse(
 ) -> Arguments:
     """Like `tyro.cli`, but a refusal while a value is built stays the sentence that it is."""
     said = io.StringIO()
+    # Every value is spelt out but this one, which refusals ask for: alone, it means True.
+    pairs = zip_longest(arguments, arguments[1:])
+    alone = [word == "--allow-inexact" and after not in ("True", "False") for word, after in pairs]
+    arguments = [f"{w}=True" if bare else w for w, bare in zip(arguments, alone, strict=True)]
     try:
         with redirect_stderr(said):
             return tyro.cli(
@@ -289,13 +293,17 @@ def _parse(
 
 
 def _value_of(flag: str, arguments: list[str], default: str) -> str:
-    """The value of a flag that decides the defaults of all others, read before they are parsed."""
+    """The value of a flag that decides the defaults of all others, read before they are parsed.
+
+    Given twice, the last one counts, as for every other flag.
+    """
+    value = default
     for index, word in enumerate(arguments):
         if word == flag and index + 1 < len(arguments):
-            return arguments[index + 1]
+            value = arguments[index + 1]
         if word.startswith(f"{flag}="):
-            return word.removeprefix(f"{flag}=")
-    return default
+            value = word.removeprefix(f"{flag}=")
+    return value
 
 
 def _print_results(config: Config, summary: dict[str, Any]) -> None:
@@ -319,14 +327,15 @@ def _print_results(config: Config, summary: dict[str, Any]) -> None:
             f"{normalised(config.env, score):.3f}" if easy else "-",
             f"{summary[f'{split}_solved']:.0%}",
         )
-    console = Console()
-    console.print(table)
-    console.print(
+    words = (
         f"raw returns over {config.evaluation.episodes} episodes per row, actions "
         f"{'greedy' if config.evaluation.greedy else 'sampled'}; normalised by the easy-mode "
-        "ranges (jumper, leaper: minimum 3)",
-        style="dim",
+        "ranges (jumper, leaper: minimum 3)"
     )
+    with spared():
+        console = Console()
+        console.print(table)
+        console.print(words, style="dim")
 
 
 def _draw(directory: Path) -> None:

@@ -2,10 +2,13 @@
 
 import dataclasses
 import os
+import re
 import shutil
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
+
+import torch
 
 from crosstraj.cores import usable_cores
 from crosstraj.envs import GAMES, NAMES, IsingConfig, ProcgenConfig, make_envs
@@ -101,12 +104,20 @@ class MachineConfig:
 
     def __post_init__(self) -> None:
         check_range(self, "machine.", "piece", at_least=1)
+        check_range(self, "machine.", "threads", at_least=0)
+        if not re.fullmatch(r"cpu|cuda(:\d+)?", self.device):
+            raise BadInput(f"machine.device={self.device}: must be cpu, cuda or cuda:NUMBER")
         if self.kernels == "native" and (self.device != "cpu" or self.compile or self.bfloat16):
             raise BadInput("machine.kernels=native is for the CPU, in float32, and not compiled")
         if self.compile and self.device == "cpu" and not shutil.which(os.environ.get("CXX", "g++")):
             raise BadInput(
                 "machine.compile=True needs a C++ compiler: install g++, or leave it off"
             )
+
+    def check_presence(self) -> None:
+        """Is the device there? Not asked at construction: runs are read on other machines, too."""
+        if self.device != "cpu" and not torch.cuda.is_available():
+            raise BadInput(f"machine.device={self.device}: torch finds no such device; use cpu")
 
     def rounding(self) -> dict[str, Any]:
         """What may change a last bit, beside threads and compile, which are asked of torch.
@@ -130,6 +141,9 @@ class SavingConfig:
     """Weights kept for good at this many evenly spaced points of the budget."""
     tensorboard: bool = False
     """Show metrics.jsonl in TensorBoard, too: in `tensorboard` in the run directory."""
+
+    def __post_init__(self) -> None:
+        check_range(self, "saving.", "checkpoint_seconds", "snapshots", at_least=0)
 
 
 @dataclass(frozen=True)
@@ -261,8 +275,8 @@ class Config:
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "Config":
         """The inverse of `to_dict`; values that this version does not know are refused."""
-        template = preset(values.get("method", ""), "default")
         try:
+            template = preset(values.get("method", ""), "default")
             phases, policy = values.get("phases", ()), values["policy"]
             parts: dict[str, Any] = {
                 "phases": tuple(Phase(**p | {"reset": tuple(p["reset"])}) for p in phases),

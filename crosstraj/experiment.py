@@ -82,6 +82,8 @@ def default_out(plan: Experiment) -> Path:
 def select(plan: Experiment, only: str) -> list[Planned]:
     """The runs that have this text in their name."""
     runs = plan.runs()
+    if not runs:
+        raise BadInput(f"{plan.name} has no run at scale {plan.scale:g}; take a larger --scale")
     chosen = [run for run in runs if only in run.name]
     if not chosen:
         raise BadInput(

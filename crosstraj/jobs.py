@@ -111,6 +111,8 @@ def _fit(name: str, value: Value, kind: Any) -> Any:
         return value
     if kind is Path and isinstance(value, str):
         return Path(value)
+    if name == "phases":
+        raise BadInput("phases are not given in an experiment; the method and its preset have them")
     whole = isinstance(value, int) and not isinstance(value, bool)
     if kind is float and (whole or isinstance(value, float)):
         return float(value)  # type: ignore[arg-type]  # a number: the line above

@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from crosstraj.checkpoint import fsync
 from crosstraj.errors import BadInput
 
 SOURCE = Path(__file__).with_name("impala.c")
@@ -47,30 +48,42 @@ def library(stride: int) -> ctypes.CDLL:
         raise BadInput(
             "machine.kernels=native needs a C compiler: install gcc or clang, or use torch"
         )
-    said = subprocess.run([compiler, "--version"], capture_output=True, check=True).stdout
-    flags = (*FLAGS, f"-DSTRIDE={stride}")
-    text = SOURCE.read_bytes() + said + " ".join((*flags, platform.processor())).encode()
-    text += torch.backends.cpu.get_cpu_capability().encode()
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "crosstraj"
+    try:
+        return _load(compiler, (*FLAGS, f"-DSTRIDE={stride}"))
+    except subprocess.CalledProcessError as error:
+        said = error.stderr.decode(errors="replace").strip().splitlines()[:1]
+        why = f"{compiler} failed ({said[0] if said else f'exit code {error.returncode}'})"
+    except (OSError, RuntimeError) as error:  # no home, or one that cannot be written or run from
+        why = str(error)
+    raise BadInput(f"machine.kernels=native: {why}; use machine.kernels=torch")
+
+
+def _load(compiler: str, flags: tuple[str, ...]) -> ctypes.CDLL:
+    version = subprocess.run([compiler, "--version"], capture_output=True, check=True).stdout
+    text = SOURCE.read_bytes() + version + " ".join(flags).encode() + _processor()
+    place = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    cache = Path(place) / "crosstraj"
     built = cache / f"impala-{hashlib.sha256(text).hexdigest()[:16]}.so"
     if not built.exists():
         cache.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=cache) as place:
-            made = Path(place) / "impala.so"
-            _compile([compiler, *flags, str(SOURCE), "-o", str(made), "-lm"])
+        with tempfile.TemporaryDirectory(dir=cache) as scratch:
+            made = Path(scratch) / "impala.so"
+            command = [compiler, *flags, str(SOURCE), "-o", str(made), "-lm"]
+            subprocess.run(command, capture_output=True, check=True)
+            fsync(made)
             made.rename(built)  # whole or not at all: another process may be doing the same
     return ctypes.CDLL(str(built))
 
 
-def _compile(command: list[str]) -> None:
+def _processor() -> bytes:
+    """What -march=native looks at, since homes are shared between machines."""
+    known = (platform.processor(), torch.backends.cpu.get_cpu_capability())
     try:
-        subprocess.run(command, capture_output=True, check=True, text=True)
-    except subprocess.CalledProcessError as error:
-        first = error.stderr.strip().splitlines()[:1]
-        raise BadInput(
-            f"machine.kernels=native: {command[0]} could not compile {SOURCE.name} ({first}); "
-            "use machine.kernels=torch"
-        ) from error
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:  # not Linux
+        lines = []
+    told = {line for line in lines if line.startswith(("model name", "flags", "Features"))}
+    return "\n".join((*known, *sorted(told))).encode()
 
 
 def _pointer(tensor: Tensor | None) -> ctypes.c_void_p:
@@ -135,6 +148,7 @@ class Trunk:
 
     def __init__(self, parameters: Iterable[Tensor], stride: int) -> None:
         self.parameters, self.stride = list(parameters), stride
+        library(stride)  # compiled now, or refused, and not amid the first rollout
         self.versions: list[int] = []
         self.flat = torch.empty(0)
 

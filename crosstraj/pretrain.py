@@ -26,7 +26,7 @@ from crosstraj.randomness import EVALUATIONS, generator
 from crosstraj.rollout import Decision
 from crosstraj.run import differences, identity_of
 from crosstraj.signals import Stop
-from crosstraj.train import open_run, train
+from crosstraj.train import Unsaved, open_run, train
 
 PLAYER = 2  # of the evaluation's streams: 0 and 1 are the splits
 # What may differ between two commands for the same experts: the level is each expert's own.
@@ -137,7 +137,10 @@ def write_index(config: Config, experts: dict[int, Expert]) -> None:
     ]
     body = {"game": config.env, "experts": rows, "values": config.to_dict()}
     path = config.saving.runs / config.env / INDEX
-    write_whole(path, json.dumps(body, indent=1).encode())
+    try:
+        write_whole(path, json.dumps(body, indent=1).encode())
+    except OSError as error:
+        raise Unsaved(f"{path} could not be written: {error.strerror or error}") from error
 
 
 def table_of(config: Config, experts: list[Expert]) -> Table:

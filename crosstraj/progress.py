@@ -53,6 +53,17 @@ class Rate:
         return rate, clock(max(0, self.budget - frames) / rate) if rate else "-:--:--"
 
 
+@contextmanager
+def spared() -> Iterator[None]:
+    """What is shown may go to a disk that is full: this costs the line, never the run."""
+    try:
+        yield
+    except BrokenPipeError:  # nobody listens any more, which is another matter
+        raise
+    except OSError:
+        pass
+
+
 class Plain:
     """One line per update, for logs and pipes; lines go to standard output, sentences to error."""
 
@@ -71,10 +82,13 @@ class Plain:
         figures = "  ".join(
             f"{name} {self.latest[key]:.3g}" for name, key in COLUMNS.items() if key in self.latest
         )
-        print(f"{frames:>10,}/{self.budget:,}  {rate:5.0f}/s  {left} left  {figures}", flush=True)
+        line = f"{frames:>10,}/{self.budget:,}  {rate:5.0f}/s  {left} left  {figures}"
+        with spared():
+            print(line, flush=True)
 
     def say(self, sentence: str) -> None:
-        print(sentence, file=sys.stderr, flush=True)
+        with spared():
+            print(sentence, file=sys.stderr, flush=True)
 
 
 class Terminal:
@@ -111,11 +125,13 @@ class Terminal:
         known = {name: key for name, key in COLUMNS.items() if key in self.latest}
         table = Table("frames/s", "left", *known)
         table.add_row(f"{rate:.0f}", left, *(f"{self.latest[key]:.3g}" for key in known.values()))
-        self.live.update(Group(self.bar, table))
+        with spared():
+            self.live.update(Group(self.bar, table))
 
     def say(self, sentence: str) -> None:
         # No markup: a directory's name may have brackets.
-        self.live.console.print(sentence, style="yellow", markup=False, highlight=False)
+        with spared():
+            self.live.console.print(sentence, style="yellow", markup=False, highlight=False)
 
 
 def display_for(budget: int, title: str) -> Plain | Terminal:

@@ -3,6 +3,7 @@
 import os
 import signal
 import threading
+from collections.abc import Callable
 from types import FrameType
 from typing import Any, Self
 
@@ -27,8 +28,9 @@ class Stop:
     Python allows no handlers, nothing is installed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, hand_on: Callable[[int], None] = lambda number: None) -> None:
         self.signal: int | None = None  # the number of the first signal that came
+        self.hand_on = hand_on  # called with it at once, before a second one can come
         self._previous: dict[int, Any] = {}
 
     def __bool__(self) -> bool:
@@ -53,3 +55,4 @@ class Stop:
         if self.signal is not None:
             os._exit(128 + number)  # no clean-up: whoever sends a second signal wants it gone
         self.signal = number
+        self.hand_on(number)

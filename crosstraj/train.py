@@ -47,6 +47,7 @@ def learn(training: Training) -> dict[str, float]:
 
 def open_run(config: Config, display: Display, *, allow_inexact: bool = False) -> Run:
     """The run directory that belongs to this configuration, owned by this process."""
+    config.machine.check_presence()
     torch.set_num_threads(config.threads)
     directory, identity = place_of(config)
     facts = machine_facts(compiled=config.machine.compile) | config.machine.rounding()

@@ -61,4 +61,4 @@ def read_weights(run: Path, step: int | None = None) -> tuple[dict[str, dict[str
     for name, tensor in checkpoint.read_weights(path).items():
         part, _, inner = name.partition("/")
         parts.setdefault(part, {})[inner] = tensor
-    return parts, int(path.name.removeprefix("step-"))
+    return parts, int(path.name.removeprefix("step-").removesuffix(".old"))  # set aside by a save

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,11 @@ from crosstraj.analysis import explore, figures, output, pictures
 from crosstraj.analysis.embed import Lens
 from crosstraj.analysis.study import Choices, prepare
 from crosstraj.cli import main
+from crosstraj.config import preset
 from crosstraj.logs import series
 from crosstraj.objectives.ctrl import CTRL, CTRLConfig
 from crosstraj.trained import read_weights
+from crosstraj.training import Training
 from tests.conftest import Trained
 
 HOSTILE = "<img src=x onerror=document.title='hacked'> $\\frac{ {{data}} `|a](b)"
@@ -166,6 +169,19 @@ def test_views_are_embedded_as_training_does_but_in_evaluation_mode(clustered):
     np.testing.assert_allclose(found.vectors, torch.stack(slow).numpy(), rtol=1e-3, atol=1e-4)
     for name, tensor in objective.state_dict().items():
         assert torch.equal(tensor, before[name])
+
+
+def test_cut_at_the_map_the_lens_sees_what_the_heads_read(clustered):
+    views = prepare(clustered, Choices(40, None, 0, 0)).views
+    config = replace(preset("ppo", "default"), env="bigfish", encoder_grad="none", split_at="conv")
+    training = Training(replace(config, envs=2, rollout_steps=16, encoder="laptop"))
+    learner = training.learner
+    found = Lens(clustered, learner, 0).embed(views)
+    with torch.no_grad():
+        frames = torch.from_numpy(views.frames).flatten(0, 1)
+        seen = learner.agent.top(learner.agent.encoder.map(frames).flatten(1))
+    np.testing.assert_allclose(found.vectors, seen.numpy(), rtol=1e-3, atol=1e-4)
+    assert found.health["feature_std"] == pytest.approx(float(seen.std(0).mean()), rel=1e-3)
 
 
 def test_the_lens_sees_with_the_weights_of_each_snapshot(clustered):

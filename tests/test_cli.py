@@ -17,12 +17,13 @@ import pytest
 
 from crosstraj import commands, doctor, train
 from crosstraj.cli import main
-from crosstraj.config import NOT_IDENTITY, MachineConfig, SavingConfig
+from crosstraj.config import NOT_IDENTITY, Config, MachineConfig, SavingConfig, preset
 from crosstraj.errors import BadInput, check_range
 from crosstraj.methods import METHODS, PRESETS
-from crosstraj.progress import Plain, Terminal, clock
+from crosstraj.progress import Plain, Terminal, clock, spared
+from crosstraj.report.curves import curves_figure
 from crosstraj.run import identity_of, run_directory
-from crosstraj.trained import read_config
+from crosstraj.trained import read_config, read_weights
 from tests.conftest import Trained
 
 Capture = pytest.CaptureFixture[str]
@@ -78,6 +79,14 @@ def tree(directory: Path) -> dict[str, bytes]:
         ("--evaluation.episodes 3", "evaluation.episodes=3"),
         ("--procgen.train-levels 0", "train_levels=0"),
         ("--machine.piece 0", "machine.piece=0"),
+        ("--machine.threads -1", "machine.threads=-1"),
+        ("--machine.device gpu", "machine.device=gpu: must be cpu, cuda or cuda:NUMBER"),
+        ("--machine.device cuda:99", "machine.device=cuda:99: torch finds no such device"),
+        ("--saving.checkpoint-seconds nan", "saving.checkpoint_seconds=nan"),
+        ("--saving.snapshots -1", "saving.snapshots=-1"),
+        ("--env ./pixels:Door-v0", "./pixels:Door-v0: './pixels' cannot be imported"),
+        ("--allow-inexact --envs 0", "envs=0"),  # what refusals ask for is understood
+        ("--allow-inexact True --envs 0", "envs=0"),
     ],
 )
 def test_a_bad_value_is_named_in_one_sentence_and_nothing_is_made(
@@ -86,6 +95,36 @@ def test_a_bad_value_is_named_in_one_sentence_and_nothing_is_made(
     said = refusal(capfd, "train", *arguments.split(), "--saving.runs", str(tmp_path / "runs"))
     assert sentence in said
     assert list(tmp_path.iterdir()) == []
+
+
+def test_of_a_flag_given_twice_the_last_decides_the_defaults_too(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    opened: list[Config] = []
+
+    def stop_there(config: Config, *_: Any, **__: Any) -> Any:
+        opened.append(config)
+        raise BadInput("enough")
+
+    monkeypatch.setattr(train, "open_run", stop_there)
+    words = ("--method", "ppo", "--preset", "paper", "--method=ctrl", "--preset", "default")
+    assert main(["train", *words]) == 2
+    assert opened == [replace(preset("ctrl", "default"))]
+
+
+def test_output_on_a_full_disk_costs_the_lines_and_not_the_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    full = Path("/dev/full").open("w")  # noqa: SIM115  # closing it would fail, too
+    monkeypatch.setattr("sys.stdout", full)
+    monkeypatch.setattr("sys.stderr", full)
+    with pytest.raises(OSError, match="No space left"):
+        print("a disk that is full", flush=True)
+    display = Plain(10)
+    display.show(5, {})
+    display.say("a sentence")
+    with spared():
+        full.close()
 
 
 def test_an_unknown_command_is_refused_with_the_nearest(capfd: Capture) -> None:
@@ -259,6 +298,13 @@ def test_evaluate_gives_the_very_numbers_of_the_run_from_checkpoint_and_snapshot
     assert [printed[2][name] for name in names] != own  # other weights, another stream
 
 
+def test_weights_that_a_dying_save_has_set_aside_are_read(trained: Trained, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(trained.directory, tmp_path / "run"))
+    for path in (run / "checkpoints").iterdir():
+        path.rename(path.with_name(f"{path.name}.old")) if path.name == "step-512" else None
+    assert read_weights(run)[1] == 512
+
+
 # --- help, methods, doctor
 
 
@@ -374,6 +420,15 @@ def test_curves_draws_a_png_of_one_panel_per_kind_of_figure(
     assert picture[:8] == b"\x89PNG\r\n\x1a\n"
     # PPO has returns, ranks and a policy: three panels of 4.2 by 3.3 inches, 110 dots each.
     assert struct.unpack(">II", picture[16:24]) == (1386, 363)
+
+
+def test_curves_carry_the_name_of_the_run_and_no_empty_panel() -> None:
+    figures = ("train_return", "entropy", "view_cosine", "feature_rank")
+    rows = [{"row": "update", "frames": 10 * n, **dict.fromkeys(figures, 0.5)} for n in (1, 2)]
+    figure = curves_figure(rows, "ppo-maze-s0")
+    assert figure is not None
+    assert figure.get_suptitle() == "ppo-maze-s0"
+    assert sum(axes.axison for axes in figure.axes) == sum(bool(a.lines) for a in figure.axes) == 4
 
 
 def test_a_run_draws_its_own_curves(trained: Trained) -> None:

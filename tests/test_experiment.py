@@ -207,6 +207,7 @@ def test_listing_imports_nothing_heavy(tmp_path: Path) -> None:
         (SMALL.replace('"laptop"', "3"), "must be one of impala, laptop"),
         (SMALL.replace('"bigfish"', '"bigfis"'), "did you mean 'bigfish'?"),
         (SMALL.replace("epochs = 2", "epochs = 3\nprocgen.train_levels = 50"), "the same values"),
+        (SMALL.replace("policy.epochs = 2", "phases = [0.5, 0.5]"), "phases are not given"),
     ],
 )
 def test_a_bad_file_gets_one_sentence_and_starts_nothing(
@@ -238,6 +239,15 @@ def test_bad_options_get_one_sentence(
     assert main(["experiment", str(write(tmp_path)), *words]) == 2
     assert sentence in (said := capfd.readouterr().err)
     assert re.fullmatch(r"crosstraj: [^\n]+\n", said)
+
+
+def test_a_trial_without_a_run_gets_one_sentence(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    text = without("methods", SMALL[: SMALL.index("[variants")])
+    text += '[variants."second"]\nmethod = "ppo"\ngames = ["coinrun"]\n'
+    assert main(["experiment", str(write(tmp_path, text)), "--scale", "0.1"]) == 2
+    assert "small has no run at scale 0.1" in capfd.readouterr().err
 
 
 def test_a_file_that_is_not_there_gets_one_sentence(capfd: pytest.CaptureFixture[str]) -> None:

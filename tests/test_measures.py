@@ -263,4 +263,7 @@ def test_a_map_of_one_vector_repeated_or_of_nan_is_no_accident():
     later[4], later[5] = 1, np.nan
     assert np.isnan(tsne(later, place)[5]).all()
     assert np.isfinite(np.delete(tsne(later, place), 5, axis=0)).all()
-    assert np.isnan(tsne(np.full((30, 8), np.nan))).all()
+    nowhere = tsne(np.full((30, 8), np.nan))
+    assert np.isnan(nowhere).all()
+    spread = blobs(30)[0][:30]
+    assert tsne(spread, nowhere).std(0).min() > 0.1  # not one dot, from which nothing would move

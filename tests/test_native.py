@@ -2,10 +2,13 @@
 
 import copy
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
 
+from crosstraj import native
+from crosstraj.errors import BadInput
 from crosstraj.networks import EncoderKind, Impala
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler: cc is not there")
@@ -92,3 +95,38 @@ def test_native_follows_every_change_of_the_weights(kind):
     torch.testing.assert_close(twin(frames(2)), plain(frames(2)), atol=1e-4, rtol=1e-4)
     plain.load_state_dict(native.state_dict())
     torch.testing.assert_close(native(frames(2)), plain(frames(2)), atol=1e-4, rtol=1e-4)
+
+
+@pytest.fixture
+def forgetful():
+    native.library.cache_clear()
+    yield
+    native.library.cache_clear()
+
+
+@pytest.mark.usefixtures("forgetful")
+@pytest.mark.parametrize(
+    ("variable", "value", "words"),
+    [
+        ("CC", "false", "false failed"),
+        ("CC", "no-such-compiler", "needs a C compiler"),
+        ("XDG_CACHE_HOME", "/dev/null", "Not a directory"),
+    ],
+)
+def test_what_cannot_be_compiled_or_kept_is_one_sentence(variable, value, words, monkeypatch):
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(BadInput, match=words):
+        encoders("laptop")
+
+
+@pytest.mark.usefixtures("forgetful")
+def test_a_library_that_cannot_be_loaded_is_one_sentence(tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "whole"))
+    native.library(2)
+    (built,) = tmp_path.glob("whole/crosstraj/*.so")
+    (tmp_path / "torn" / "crosstraj").mkdir(parents=True)
+    (tmp_path / "torn" / "crosstraj" / built.name).write_bytes(b"torn")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "torn"))
+    native.library.cache_clear()
+    with pytest.raises(BadInput, match=r"use machine\.kernels=torch"):
+        native.library(2)

@@ -20,12 +20,13 @@ from crosstraj.report import figures, statistics
 from crosstraj.report.comparison import compare, named
 from crosstraj.report.document import Heading, Items, Picture, Table, Text, html, latex, markdown
 from crosstraj.report.levels import AUDIT_LIMIT, Audit, Outcome, audit, level_returns, won_and_lost
-from crosstraj.report.page import write_report
+from crosstraj.report.page import _csv, write_report
 from crosstraj.report.runs import Played, find_runs, read_run
 from tests.conftest import Trained
 from tests.test_cli import Capture, answer, refusal
 
 Row = dict[str, Any]
+TITLE = "1,000 frames, easy levels 0 to 199, sampled actions"
 
 
 @pytest.fixture(autouse=True)
@@ -207,7 +208,7 @@ def test_daac_tuned_by_game_is_one_variant(tmp_path: Path) -> None:
         make_run(tmp_path / "runs", game, "daac", env=game, policy=policy)
     page = report_on(tmp_path / "runs")
     assert "daac, policy.per_game=True" in page
-    assert "missing" not in page
+    assert "missing: " not in page
     assert "No aggregates" not in page
 
 
@@ -276,12 +277,16 @@ def test_each_ising_goal_is_a_game_and_no_level_is_spoken_of(tmp_path: Path) -> 
                 ising=replace(config.ising, instance=3 + seed),
                 objective=replace(config.objective, clusters=clusters),
                 finals=[(1000, seed, clusters)],
+                episodes=[episode("seen", seed, 1.0, "a"), episode("unseen", seed, 1.0, "b")],
             )
     (one,) = compare([read_run(path) for path in find_runs([tmp_path / "runs"])])
     assert one.games == ["ising, goal 3", "ising, goal 4"]
     assert len(one.variants) == 2
     assert one.title == "1,000 frames, sampled actions"
-    assert "easy levels" not in report_on(tmp_path / "runs")
+    page = report_on(tmp_path / "runs")
+    assert "easy levels" not in page
+    assert "numbers in both" not in page  # a goal is the same in both splits, and no leak
+    assert (tmp_path / "out/levels.csv").read_text().count("\n") == 1  # the heading
 
 
 def test_other_lattices_are_another_task(tmp_path: Path) -> None:
@@ -318,6 +323,7 @@ def test_a_run_of_another_version_is_its_own_variant(tmp_path: Path) -> None:
         ("config.json", "{"),
         ("config.json", '{"config": {"method": "ppo"}}'),
         ("config.json", '{"config": 3}'),
+        ("config.json", '{"config": {"method": null, "env": "maze", "frames": 9, "seed": 0}}'),
         ("metrics.jsonl", "nonsense\n"),
         ("metrics.jsonl", '{"row": "evaluation", "frames": 3}\n'),
         ("metrics.jsonl", "[]\n"),
@@ -391,8 +397,21 @@ def test_the_report_has_levels_audit_and_its_limit(tmp_path: Path) -> None:
     helped = table(page, "Does repetition help?")
     assert helped[1] == ["ppo", "coinrun", "10.00 (1)", "0.00 (1)"]
     levels = (tmp_path / "out/levels.csv").read_text().splitlines()
-    assert levels[1] == "1000,ppo,coinrun,seen,1,5"
+    assert levels[1] == f'"{TITLE}",1000,ppo,coinrun,seen,1,5'
     assert len(levels) == 9
+
+
+def test_formulas_are_quoted_and_numbers_are_not() -> None:
+    cells = ["=1", "+1x", "-2+3+cmd", "@x", "\tx", "-1.5", "7", "ppo"]
+    quoted = _csv([cells]).decode().strip("\n").split(",")
+    assert quoted == ["'=1", "'+1x", "'-2+3+cmd", "'@x", "'\tx", "-1.5", "7", "ppo"]
+
+
+def test_an_evaluation_beyond_the_budget_is_in_the_picture(tmp_path: Path) -> None:
+    make_run(tmp_path, "a", finals=[(1090, 2.0, 1.0)])  # a budget of 1000, in whole rollouts
+    (comparison,) = compare([read_run(path) for path in find_runs([tmp_path])])
+    (axes, *_) = figures.learning_curves(comparison, "unseen").axes
+    assert axes.get_xlim()[1] > 1090
 
 
 def test_stacked_frames_are_audited_apart(tmp_path: Path) -> None:

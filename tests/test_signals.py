@@ -36,6 +36,13 @@ def test_the_first_signal_sets_the_flag_and_the_handlers_are_put_back(number: in
     assert stop, "what came is still known afterwards"
 
 
+def test_a_signal_is_handed_on_at_once() -> None:
+    came: list[int] = []
+    with Stop(came.append):
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert came == [signal.SIGTERM]
+
+
 def test_the_handlers_are_put_back_after_an_error() -> None:
     before = [signal.getsignal(each) for each in HANDLED]
     with pytest.raises(RuntimeError), Stop():

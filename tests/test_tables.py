@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -210,6 +211,23 @@ def test_the_mean_over_games_has_an_interval_where_seeds_are_even(tmp_path: Path
     text = make_table(plan, jobs, tmp_path / "out")[0].read_text()
     # normalised: bigfish 0 and 1, coinrun .5 and .5; drawn anew, bigfish's mean is 0, .5 or 1
     assert "| mean, normalised | 0.500 [0.250, 0.750] |" in text
+
+
+@pytest.mark.parametrize("table", ["returns", "split"])
+def test_what_is_not_finished_is_in_no_mean_over_games(table: str, tmp_path: Path) -> None:
+    variants = {"X joint": PPO, "X split": FROZEN}
+    plan = plan_of(variants, games=("bigfish", "coinrun"), seeds=(0,), table=table)
+    jobs = prepare(plan.runs(), tmp_path / "runs")
+    for job in jobs:
+        early = job.planned.name == "X split/coinrun/s0"
+        frames = 50 if early else 100
+        fill(job, [update(frames), judged(frames, 7.0 if job.planned.game == "coinrun" else 2.0)])
+    text = make_table(plan, jobs, tmp_path / "out")[0].read_text()
+    if table == "split":
+        assert "| coinrun | - | - |" in text
+        assert "Games that both have: X 1 of 2" in text
+    else:
+        assert re.search(r"\| mean, normalised \| 0\.\d+ \| - \|", text)
 
 
 def test_the_health_of_a_run_is_its_last_figures_the_median_kl_and_the_change_of_scale(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from crosstraj.analysis import temperatures
 from crosstraj.analysis.study import Moment
@@ -73,6 +74,24 @@ def test_runs_that_differ_in_temperature_and_seed_alone_are_said_to():
     text = compare([*runs, run([0.1], {100: 1.0}, seed=2, neighbour_count=7)])
     assert "differ in more than temperature" in text
     assert "objective.neighbour\\_count: 3, 7" in text
+
+
+def test_the_temperature_of_proto_rl_is_its_only_one():
+    config = preset("proto", "default")
+    runs = [
+        run([0.1], {100: 1.0})._replace(
+            config=replace(config, seed=seed, objective=replace(config.objective, temperature=beta))
+        )
+        for seed, beta in enumerate((0.1, 0.3))
+    ]
+    assert [temperatures.temperature(one) for one in runs] == ["0.1", "0.3"]
+    assert "The runs differ in nothing else." in compare(runs)
+
+
+def test_a_single_run_is_drawn_though_others_could_not_be_averaged_with_it():
+    axes = Figure().subplots()
+    temperatures.lines(axes, [(np.array([1.0]), np.array([2.0]))], "red", False, "x")
+    assert len(axes.lines) == 1
 
 
 def test_a_mean_is_of_lines_at_the_same_frames_alone():

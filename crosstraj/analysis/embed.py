@@ -63,16 +63,21 @@ class Lens:
     @torch.inference_mode()
     def embed(self, views: Views, shown: Callable[[int], None] = lambda count: None) -> Embedding:
         machine = self.learner.config.machine
-        encode = Encode(self.learner.agent.encoder, live=False, piece=machine.piece)
+        agent = self.learner.agent
+        encode = Encode(agent.encoder, live=False, piece=machine.piece)
         flat = torch.from_numpy(views.frames).flatten(0, 1)
-        parts: list[Tensor] = []
+        parts, read = list[Tensor](), list[Tensor]()
         for part in flat.split(1024):
-            parts.append(encode(part.to(machine.device)).cpu())
+            frames = part.to(machine.device)
+            parts.append(encode(frames).cpu())
+            # Cut at the map, the heads have a last layer of their own.
+            own = agent.split_at == "conv"
+            read.append(agent.top(agent.read(encode, frames)).cpu() if own else parts[-1])
             shown(len(part))
-        features = torch.cat(parts)
-        health = feature_figures(features)
+        features, seen = torch.cat(parts), torch.cat(read)
+        health = feature_figures(seen)
         if self.clustering is None:
-            vectors = features.numpy()
+            vectors = seen.numpy()
             return Embedding(vectors, kmeans_clusters(vectors, self.kmeans), health)
         pairs = features.unflatten(0, views.action.shape).to(machine.device)
         action = torch.from_numpy(views.action).to(machine.device)

@@ -38,6 +38,8 @@ def tsne(vectors: NDArray[Any], start: Coordinates | None = None) -> Coordinates
     unit = normalize(vectors[good])
     if min(unit.shape) > COMPONENTS:
         unit = PCA(COMPONENTS, svd_solver="randomized", random_state=SEED).fit_transform(unit)
+    if start is not None and np.isfinite(start[good]).all(1).mean() < 0.5:
+        start = None  # from a snapshot that had no places; from one dot nothing would move
     begin = _principal(unit) if start is None else np.ascontiguousarray(start[good])
     begin = np.where(np.isfinite(begin), begin, 0).astype(np.float32)
     options: dict[str, Any] = {} if start is None else {"early_exaggeration": 1.0, "max_iter": 250}

@@ -202,7 +202,7 @@ def look(subject: Subject) -> Analysis:
         "frames": subject.frames,
         "views": len(views),
         "trajectories": len(np.unique(views.trajectory)),
-        "levels": len(np.unique(views.level)),
+        "levels": len(np.unique(views.level[views.level >= 0])),  # -1: an environment without
         "unfinished_views": int((views.length < 0).sum()),
         "nonfinite_vectors": broken,
         **embedding.health,

@@ -19,6 +19,7 @@ from crosstraj.analysis.study import Analysis, Moment
 from crosstraj.analysis.summary import figure_text
 from crosstraj.config import NOT_IDENTITY, Config
 from crosstraj.logs import series
+from crosstraj.objectives import CTRLConfig, ProtoConfig
 from crosstraj.report.document import Block, Heading, Items, Picture, Table, Text, markdown
 
 NEAR = 0.05  # of the run's frames: an evaluation so near a snapshot is taken as its own
@@ -44,12 +45,19 @@ def course(result: Analysis) -> Course:
 
 def temperature(run: Course) -> str:
     """Of codes and of predictions where they differ; "none" for a method without."""
-    objective = run.config.objective
-    code = getattr(objective, "code_temperature", None)
-    predicted = getattr(objective, "temperature", code)
-    if code is None:
-        return "none"
-    return f"{code:g}" if code == predicted else f"{code:g} / {predicted:g}"
+    shown = [getattr(run.config.objective, name) for name in temperatures_of(run)]
+    return " / ".join(dict.fromkeys(f"{value:g}" for value in shown)) or "none"
+
+
+def temperatures_of(run: Course) -> tuple[str, ...]:
+    """The values that make codes soft or sharp, of codes first."""
+    match run.config.objective:
+        case CTRLConfig():
+            return ("code_temperature", "temperature")
+        case ProtoConfig():
+            return ("temperature",)
+        case _:
+            return ()
 
 
 def paired(run: Course) -> tuple[Floats, Floats, Floats]:
@@ -68,7 +76,7 @@ def paired(run: Course) -> tuple[Floats, Floats, Floats]:
 def other_differences(runs: list[Course]) -> dict[str, list[str]]:
     """Dotted keys, besides temperature and seed, in which configurations differ; their values."""
     flat = [_dotted(run.config.to_dict()) for run in runs]
-    meant = {"seed", "objective.code_temperature", "objective.temperature"}
+    meant = {"seed"} | {f"objective.{name}" for run in runs for name in temperatures_of(run)}
     meant |= {key for config in flat for key in config if key.split(".")[0] in NOT_IDENTITY}
     found: dict[str, list[str]] = {}
     for key in sorted(set().union(*flat) - meant):
@@ -118,7 +126,7 @@ Line = tuple[Floats, Floats]  # frames, values
 
 def lines(axes: Axes, runs: list[Line], colour: str, averaged: bool, label: str) -> None:
     """Every run thin, with its mean thick if there is one; a single run is its own mean."""
-    mean = mean_line(runs) if averaged else None
+    mean = mean_line(runs) if averaged or len(runs) == 1 else None
     for number, (frames, values) in enumerate(runs if len(runs) > 1 else []):
         name = label if mean is None and number == 0 else "_"  # an underscore: not in the legend
         axes.plot(frames, values, "-", color=colour, linewidth=0.8, alpha=0.7, label=name)

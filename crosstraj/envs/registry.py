@@ -180,6 +180,8 @@ def _import(module: str, env: str) -> None:
         raise BadInput(
             f"{env} needs the module {error.name!r}, which is not installed: pip install {package}"
         ) from error
+    except (ImportError, TypeError, ValueError) as error:
+        raise BadInput(f"{env}: {module!r} cannot be imported: {error}") from error
 
 
 def _is_image(space: Space[Any], rank: int) -> bool:

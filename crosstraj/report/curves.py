@@ -43,18 +43,18 @@ def curves_figure(rows: list[dict[str, Any]], title: str) -> Figure | None:
     lines = -(-len(panels) // columns)
     figure = Figure(figsize=(4.2 * columns, 3.0 * lines + 0.3), layout="constrained")
     FigureCanvasAgg(figure)
-    grid = figure.subplots(lines, columns, squeeze=False).flat
-    for axes, (title, series) in zip(grid, panels, strict=False):
+    grid = list(figure.subplots(lines, columns, squeeze=False).flat)
+    for axes, (heading, series) in zip(grid, panels, strict=False):
         for key, (label, colour, style) in series.items():
             _line(axes, rows, key, label, colour, style)
-        axes.set_title(title, fontsize=10)
+        axes.set_title(heading, fontsize=10)
         axes.set_xlabel("frames", fontsize=8)
         axes.ticklabel_format(axis="x", style="sci", scilimits=(3, 3), useMathText=True)
         axes.grid(alpha=0.3)
         axes.legend(fontsize=8)
         if LOGARITHMIC & series.keys():
             axes.set_yscale("log")
-    for axes in list(grid):  # what is left of the grid
+    for axes in grid[len(panels) :]:
         axes.set_axis_off()
     figure.suptitle(literal(title), fontsize=9)
     return figure

@@ -49,7 +49,8 @@ def learning_curves(comparison: Comparison, split: str) -> Figure:
         axes.set_xlabel("frames", fontsize=8)
         axes.set_ylabel(f"return, {split} levels", fontsize=8)
         axes.ticklabel_format(axis="x", style="sci", scilimits=(3, 3), useMathText=True)
-        axes.set_xlim(0, 1.03 * comparison.budget)
+        drawn = [np.max(line.get_xdata(), initial=0) for line in axes.lines]
+        axes.set_xlim(0, 1.03 * max(comparison.budget, *drawn, 0))  # runs end with whole rollouts
         axes.grid(alpha=0.3)
         if not axes.lines:
             axes.text(0.5, 0.5, "not judged yet", ha="center", transform=axes.transAxes)

@@ -41,7 +41,7 @@ from crosstraj.report.sections import aggregates, levels, returns, split
 from crosstraj.report.statistics import CONFIDENCE, RESAMPLES, profile
 
 Files = dict[str, bytes]  # by their place below the output directory
-LEVEL_COLUMNS = ("budget", "variant", "game", "split", "level", "return")
+LEVEL_COLUMNS = ("task", "budget", "variant", "game", "split", "level", "return")
 
 
 def write_report(paths: Iterable[Path], out: Path) -> Path:
@@ -92,7 +92,7 @@ def build(runs: Sequence[RunData], unreadable: Sequence[str]) -> tuple[str, list
         blocks += _compared(comparison, index, files)
     if len(runs) == 1:
         blocks += _health(runs[0].path, one, files)
-    rows = [row for comparison in comparisons for row in levels.level_rows(comparison)]
+    rows = [(c.title, *row) for c in comparisons for row in levels.level_rows(c)]
     files["levels.csv"] = _csv([LEVEL_COLUMNS, *rows])
     return title, blocks, files
 
@@ -192,5 +192,15 @@ def _csv(rows: Iterable[Sequence[str]]) -> bytes:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     for row in rows:
-        writer.writerow([f"'{cell}" if cell[:1] in ("=", "+", "@") else cell for cell in row])
+        writer.writerow([f"'{cell}" if _is_formula(cell) else cell for cell in row])
     return text.getvalue().encode()
+
+
+def _is_formula(cell: str) -> bool:
+    if cell[:1] not in ("=", "+", "-", "@", "\t", "\r"):
+        return False
+    try:
+        float(cell)
+    except ValueError:
+        return True
+    return False  # a number below zero

@@ -106,15 +106,15 @@ def matrix(cells: Cells) -> str:
 
 
 def mean_normalised(cells: Cells, variant: str, games: list[str]) -> Estimate | None:
-    """Mean over games of the normalised unseen return; none while one of them is missing.
+    """Mean over games of the normalised unseen return; none while one has no finished run.
 
     With an interval where every game has the same number of seeds, two at least.
     """
     scores = {
         game: [
             normalised(game, r.figures["unseen_return"])
-            for r in counted(cells.get((variant, game), []))
-            if "unseen_return" in r.figures
+            for r in cells.get((variant, game), [])
+            if r.finished and "unseen_return" in r.figures
         ]
         for game in games
     }

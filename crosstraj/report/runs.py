@@ -101,7 +101,9 @@ def read_run(path: Path) -> RunData:
         ]
         frames = max((int(row["frames"]) for row in rows), default=0)
         last = evaluations[-1].frames if evaluations else 0
-        episodes, first_frames = _episodes(read_rows(path / "episodes.jsonl"), last)
+        numbered = config["env"] != "ising"  # whose number is that of a goal, not of a level
+        played = read_rows(path / "episodes.jsonl")
+        episodes, first_frames = _episodes(played, last, numbered=numbered)
     except (BadInput, OSError, LookupError, TypeError, ValueError, RecursionError) as error:
         said = f"{type(error).__name__} {error}" if not isinstance(error, BadInput) else str(error)
         raise BadInput(f"{path} cannot be read: {said}") from error
@@ -132,12 +134,14 @@ def _config(path: Path) -> dict[str, Any]:
     return config
 
 
-def _episodes(rows: Sequence[dict[str, Any]], last: int) -> tuple[list[Played], FirstFrames]:
+def _episodes(
+    rows: Sequence[dict[str, Any]], last: int, *, numbered: bool
+) -> tuple[list[Played], FirstFrames]:
     """Returns of the last evaluation; first frames of all."""
     episodes: list[Played] = []
     first_frames: FirstFrames = {}
     for row in rows:
-        split, level = row["split"], int(row["level"])
+        split, level = row["split"], int(row["level"]) if numbered else -1
         if split not in SPLITS:
             raise BadInput(f"episodes.jsonl: split is {split!r}, and must be one of {SPLITS}")
         if level >= 0:

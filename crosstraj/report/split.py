@@ -10,8 +10,8 @@ from pathlib import Path
 
 from crosstraj.plan import Experiment, joint_of
 from crosstraj.report.improvement import CENTRES, Improvement, improvement, over_games
-from crosstraj.report.results import Result, Spread, write_json
-from crosstraj.report.returns import by_cell, details, draw, final, heading, notes, row
+from crosstraj.report.results import Result, Spread, spread, write_json
+from crosstraj.report.returns import by_cell, details, draw, heading, notes, row
 
 ABSENT = Improvement(math.nan, math.nan)
 
@@ -25,8 +25,8 @@ def split(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
         name.replace(" split", "", 1): {
             game: compared(
                 game,
-                split=final(cells.get((name, game), []), "unseen_return"),
-                joint=final(cells.get((joint, game), []), "unseen_return"),
+                split=ended(cells.get((name, game), [])),
+                joint=ended(cells.get((joint, game), [])),
                 easy=easy,
             )
             for game in games
@@ -60,8 +60,13 @@ def split(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
     return [out / "table.md", write_json(out / "table.json", values), picture]
 
 
+def ended(cell: list[Result]) -> Spread:
+    """Unseen return of the finished runs: others have learnt for another time."""
+    return spread(r.figures.get("unseen_return", math.nan) for r in cell if r.finished)
+
+
 def compared(game: str, split: Spread, joint: Spread, *, easy: bool) -> Improvement | None:
-    """The gain on a game that both have played."""
+    """The gain on a game that both have played to the end."""
     if not (split.seeds and joint.seeds):
         return None
     return improvement(game, split=split.mean, joint=joint.mean, easy=easy)

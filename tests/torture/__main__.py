@@ -131,7 +131,7 @@ def main() -> int:
         results = attempt_all(given.only, shop)
     minutes = (time.monotonic() - began) / 60
     print(f"\n{report(results, shop.figures, minutes, given.out)}")
-    return int(any(row.survived < row.tried for row in results))
+    return int(any(row.survived < max(row.tried, 1) for row in results))  # untried is not survived
 
 
 if __name__ == "__main__":

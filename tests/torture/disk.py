@@ -66,12 +66,14 @@ def die_in_a_save(directory: Path, step: int, at: int, when: str) -> bool:
             state = run.restore() or {}
             run.metrics.write({"frames": step, "row": "late"})
             Fault(pytest.MonkeyPatch(), at, when, lambda: os._exit(9))
-            run.save({**state, "counters": {"frames": step}}, step)
-            os._exit(0)
+            saved = run.save({**state, "counters": {"frames": step}}, step)
+            os._exit(0 if saved else 1)
         os._exit(1)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if code not in (0, 9):
         raise RuntimeError(f"the child ended with {code}")
+    if code == 0 and steps_of(directory)[0] != step:
+        raise RuntimeError(f"nothing happened to the save of step {step}, and it is not there")
     return code == 9
 
 
@@ -147,7 +149,8 @@ def resumed_from_damage(shop: Workshop, name: str, damage: Damage) -> str:
     newest = newest_of(directory_of(runs))
     damage(newest / name, random.Random(name))
     ended = play(SHORT.command(runs))
-    return verdict(ended, runs, shop.reference(SHORT).end, words=f"{newest} is broken: ")
+    words = (f"{newest} is broken: ", f" at {3 * FRAMES:,} frames")  # those of the one before it
+    return verdict(ended, runs, shop.reference(SHORT).end, *words)
 
 
 def damages(shop: Workshop) -> Outcome:
@@ -172,7 +175,7 @@ def refused_for_a_while(shop: Workshop, name: str, *faults: dict[str, object]) -
     place = str(runs / directory_of(shop.reference(SHORT).runs).name / "checkpoints")
     told = [{**each, "told": each["told"] or place} for each in faults]
     ended = play(SHORT.command(runs), *told)
-    return verdict(ended, runs, shop.reference(SHORT).end, words="the run goes on")
+    return verdict(ended, runs, shop.reference(SHORT).end, "the run goes on")
 
 
 def refused_at_the_end(shop: Workshop, name: str, *faults: dict[str, object]) -> str:

@@ -61,10 +61,11 @@ def observers(shop: Workshop) -> Outcome:
     before = len(read_rows(directory / "metrics.jsonl"))
     complaints = [look(directory) for _ in range(LOOKS)]
     process.send_signal(signal.SIGTERM)
-    finish(process)
-    shop.figures["updates while being observed"] = (
-        len(read_rows(directory / "metrics.jsonl")) - before
-    )
+    ended = finish(process)
+    updates = len(read_rows(directory / "metrics.jsonl")) - before
+    shop.figures["updates while being observed"] = updates
+    if ended.code != 128 + signal.SIGTERM or not updates:  # then there was nothing to observe
+        return tally(f"the run ended with {ended.code} after {updates} updates" for _ in complaints)
     return tally(complaints)
 
 

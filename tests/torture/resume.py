@@ -55,13 +55,15 @@ def undisturbed(shop: Workshop) -> Outcome:
 # --- Stop after an update
 
 
-def stop_once(reference: Reference, runs: Path) -> str:
+def stop_once(reference: Reference, runs: Path, update: int) -> str:
     """One more update, then SIGTERM: is the checkpoint that of a run which was not stopped?"""
     ended = play(reference.job.command(runs), fault("train:learn", 1, "send", int(signal.SIGTERM)))
     if ended.code != 128 + signal.SIGTERM:
         return f"{runs.name}: SIGTERM gave exit code {ended.code}: {ended.errors[-500:]}"
     newest = newest_of(directory_of(runs))
-    frames = int(newest.name.removeprefix("step-"))
+    frames = update * reference.job.size.rollout_frames
+    if newest.name != f"step-{frames}":
+        return f"{runs.name}: stopped with {newest.name}, not at {frames}: it did not go on"
     wrong = different(checkpoint_digests(newest), reference.after[frames])
     return f"{runs.name} at {frames} frames: {wrong}" if wrong else ""
 
@@ -75,7 +77,7 @@ def stop_everywhere(shop: Workshop, reference: Reference) -> list[str]:
     runs = shop.place(f"stops-{job.method}")
     complaints, kept = [], dict[int, Path]()
     for update in range(1, job.updates):
-        complaints.append(stop_once(reference, runs))
+        complaints.append(stop_once(reference, runs, update))
         if update % 4 == 0:
             kept[update] = shop.copy(runs, f"stopped-{job.method}-{update}")
     end = ends_as(job, runs, reference.end)
@@ -94,7 +96,7 @@ def stops(shop: Workshop) -> Outcome:
 
 def stops_shipped(shop: Workshop) -> Outcome:
     reference, runs = shop.reference(FULL), shop.place("stops-shipped")
-    complaints = [stop_once(reference, runs) for _ in range(3)]
+    complaints = [stop_once(reference, runs, update) for update in (1, 2, 3)]
     end = ends_as(FULL, runs, reference.end)
     return tally(complaint or end for complaint in complaints)
 
@@ -124,7 +126,7 @@ def killed_run(
     shop: Workshop, reference: Reference, name: str, dice: random.Random, most: int
 ) -> list[str]:
     """One run, killed up to `most` times and started again each time; a verdict for each kill."""
-    job, runs, kills = reference.job, shop.place(name), 0
+    job, runs, kills, reached = reference.job, shop.place(name), 0, 0
     seconds = 1.5 * reference.update_seconds * reference.job.updates / most
     for turn in range(2 * most):
         ended = (
@@ -135,6 +137,9 @@ def killed_run(
         kills += ended.code == -signal.SIGKILL
         if ended.code not in (-signal.SIGKILL, 0):
             return [f"{name}: ended with {ended.code}: {ended.errors[-500:]}"]
+        before, reached = reached, max(steps_of(directory_of(runs)), default=0)
+        if reached < before:
+            return [f"{name}: was at {before} frames, and is at {reached} after a kill"]
         if ended.code == 0 or kills == most:
             break
     return [ends_as(job, runs, reference.end)] * kills

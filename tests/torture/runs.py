@@ -155,7 +155,7 @@ def directory_of(runs: Path) -> Path:
 
 def steps_of(directory: Path) -> list[int]:
     """The frame counts of the checkpoints, newest first."""
-    found = (path.name.removeprefix("step-") for path in (directory / "checkpoints").iterdir())
+    found = (path.name.removeprefix("step-") for path in directory.glob("checkpoints/*"))
     return sorted((int(name) for name in found if name.isdigit()), reverse=True)
 
 
@@ -275,9 +275,9 @@ def tally(complaints: Iterable[str]) -> Outcome:
     return len(each), each.count("")
 
 
-def verdict(ended: Ended, runs: Path, wanted: dict[str, str], words: str = "") -> str:
-    """Did a process end well, with the bytes it should, and did it say these words?"""
-    if ended.code or words not in ended.errors:
+def verdict(ended: Ended, runs: Path, wanted: dict[str, str], *words: str) -> str:
+    """Did a process end well, with the bytes it should, and did it say all these words?"""
+    if ended.code or not all(said in ended.errors for said in words):
         return f"{runs.name}: code {ended.code}: {ended.errors[-500:]}"
     wrong = different(fingerprint(directory_of(runs)), wanted)
     return f"{runs.name}: {wrong}" if wrong else ""
@@ -286,6 +286,14 @@ def verdict(ended: Ended, runs: Path, wanted: dict[str, str], words: str = "") -
 def ends_as(
     job: Job, runs: Path, wanted: dict[str, str], start: Callable[..., Process] = start
 ) -> str:
-    """Runs the command once more, in a fresh process: does it end with the bytes it should?"""
-    ended = finish(start(job.command(runs)))
-    return verdict(ended, runs, wanted)
+    """Runs the command once more, in a fresh process: does it go on, and end with these bytes?"""
+    words = resuming(runs)
+    return verdict(finish(start(job.command(runs))), runs, wanted, words)
+
+
+def resuming(runs: Path) -> str:
+    """What the next process must say: a run that began again would end with the same bytes."""
+    for directory in filter(Path.is_dir, runs.iterdir()):
+        if not (directory / "summary.json").exists() and (steps := steps_of(directory)):
+            return f"resuming {directory} at {steps[0]:,} frames"
+    return ""

@@ -69,7 +69,7 @@ def level_blocks(comparison: Comparison, found: Sequence[tuple[str, Outcome]]) -
 
 
 def level_rows(comparison: Comparison) -> Iterator[list[str]]:
-    """game, split, level, variant, return: the rows of levels.csv."""
+    """The rows of levels.csv, but for the task."""
     for variant in comparison.judged:
         for game in variant.games:
             for (split, level), score in _levels(variant, game).items():
