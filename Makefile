@@ -22,7 +22,8 @@ $(READY): requirements.lock pyproject.toml
 	@touch $@
 
 # The same command again says that it is done, and where its files are.
-FIRST := $(BIN)/crosstraj train --method ctrl --env bigfish --frames 65536 --evaluation.episodes 64
+FIRST := $(BIN)/crosstraj train --method ctrl --env bigfish --encoder laptop --frames 65536 \
+	--evaluation.episodes 64
 FIRST_RUN = $$($(FIRST) 2>/dev/null | sed -n 's|^  \(.*\)/config\.json$$|\1|p')
 
 run: $(READY)
