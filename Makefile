@@ -1,5 +1,5 @@
 # make run    train CTRL on bigfish, judge it on unseen levels, write a report and a page to explore
-#             (about 5 minutes)
+#             (two to three minutes, after the set-up)
 # make test   lint, types and tests
 # make test-browser   the page of `crosstraj explore` in chromium
 # All make .venv with the locked versions first; nothing else is needed but Python 3.11 or 3.12.
