@@ -102,6 +102,15 @@ def dotted_fields(config: Config) -> dict[str, Any]:
     return found
 
 
+KINDS: dict[Any, tuple[tuple[type, ...], str]] = {
+    bool: ((bool,), "true or false"),
+    int: ((int,), "a whole number"),
+    float: ((float, int), "a number"),
+    str: ((str,), "text"),
+    Path: ((str,), "text"),
+}  # of a value: what it may be given as, and that in words
+
+
 def _fit(name: str, value: Value, kind: Any) -> Any:
     """The value as the configuration holds it, or a sentence."""
     if get_origin(kind) is Literal:
@@ -109,15 +118,9 @@ def _fit(name: str, value: Value, kind: Any) -> Any:
             choices = ", ".join(map(str, get_args(kind)))
             raise BadInput(f"{name}={value!r}: must be one of {choices}")
         return value
-    if kind is Path and isinstance(value, str):
-        return Path(value)
-    if name == "phases":
-        raise BadInput("phases are not given in an experiment; the method and its preset have them")
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    if kind is float and (whole or isinstance(value, float)):
-        return float(value)  # type: ignore[arg-type]  # a number: the line above
-    fits = {bool: isinstance(value, bool), int: whole, str: isinstance(value, str), float: False}
-    if not fits.get(kind, True):
-        words = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
-        raise BadInput(f"{name}={value!r}: must be {words[kind]}")
-    return value
+    if kind not in KINDS:
+        raise BadInput(f"{name} is not given in an experiment; the method and its preset have it")
+    accepted, words = KINDS[kind]
+    if type(value) not in accepted:  # by type: for isinstance, true is a whole number
+        raise BadInput(f"{name}={value!r}: must be {words}")
+    return kind(value)

@@ -204,10 +204,11 @@ def test_listing_imports_nothing_heavy(tmp_path: Path) -> None:
         (SMALL.replace("policy.epochs = 2", "policy.epochs = true"), "must be a whole number"),
         (SMALL.replace("policy.epochs = 2", "policy.epochs = 0"), "policy.epochs=0"),
         (SMALL.replace('"laptop"', '"laptpo"'), "must be one of impala, laptop"),
+        (SMALL.replace("policy.epochs = 2", "policy.clip = true"), "must be a number"),
         (SMALL.replace('"laptop"', "3"), "must be one of impala, laptop"),
         (SMALL.replace('"bigfish"', '"bigfis"'), "did you mean 'bigfish'?"),
         (SMALL.replace("epochs = 2", "epochs = 3\nprocgen.train_levels = 50"), "the same values"),
-        (SMALL.replace("policy.epochs = 2", "phases = [0.5, 0.5]"), "phases are not given"),
+        (SMALL.replace("policy.epochs = 2", "phases = [0.5, 0.5]"), "phases is not given"),
     ],
 )
 def test_a_bad_file_gets_one_sentence_and_starts_nothing(
