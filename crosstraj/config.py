@@ -269,6 +269,9 @@ class Config:
         values = dataclasses.asdict(self)
         if self.env != "ising":  # its settings tell no other runs apart
             del values["ising"]
+        for name, before in LATER.items():
+            if values["objective"].get(name) == before:
+                del values["objective"][name]
         values["saving"]["runs"] = str(self.saving.runs)
         return values
 
@@ -284,6 +287,8 @@ class Config:
             }
             for name, value in values.items():
                 part = getattr(template, name)
+                if name == "objective":
+                    value = {k: v for k, v in LATER.items() if hasattr(part, k)} | value
                 if name not in parts:
                     parts[name] = type(part)(**value) if isinstance(value, dict) else value
             parts["saving"] = replace(parts["saving"], runs=Path(parts["saving"].runs))
@@ -296,6 +301,9 @@ class Config:
         return self.machine.threads or usable_cores()
 
 
+# Values of objectives that came after runs had been made, and what those runs did: there it is not
+# written down, so that they keep their names and go on.
+LATER = {"spread_weight": 0.0}
 # What a run may change without becoming another run.
 NOT_IDENTITY = ("frames", "machine", "saving")
 
@@ -312,6 +320,7 @@ def _paper(config: Config) -> Config:
         temperature=0.3,
         swap_codes=False,
         head_norm="none",
+        spread_weight=0.0,
     )
     representation = replace(config.representation, learning_rate=5e-4, encoder_rate=1.0)
     return replace(
@@ -389,7 +398,7 @@ def preset(method: str, name: str) -> Config:
                 # whose heads move fast and whose encoder moves slowly.
                 encoder_grad="both",
                 order="policy",
-                representation=RepresentationConfig(learning_rate=2e-3, encoder_rate=0.1),
+                representation=RepresentationConfig(learning_rate=2e-3, encoder_rate=0.3),
             )
         case "dbc":  # the source steps the encoder with Adams of its own
             config = Config(method="dbc", objective=DBCConfig(), encoder_grad="both")

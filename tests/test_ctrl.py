@@ -17,7 +17,7 @@ from crosstraj.rollout import Rollout
 from crosstraj.views import Views
 
 SMALL = CTRLConfig(clusters=6, head_norm="none", swap_codes=False, neighbour_count=2)
-PAPER = replace(SMALL, temperature=0.3, code_temperature=0.3)
+PAPER = replace(SMALL, temperature=0.3, code_temperature=0.3, spread_weight=0.0)
 
 
 def rng(seed: int = 0) -> torch.Generator:
@@ -125,6 +125,24 @@ def test_swapped_codes_are_predicted_from_the_partner():
     torch.testing.assert_close(metrics["cluster"], expected, atol=1e-5, rtol=1e-5)
     _, plain = method.loss(encoder, batch, rng())
     assert (plain["cluster"] - metrics["cluster"]).abs() > 1e-4
+
+
+def test_the_spread_loss_is_that_of_the_frames_features_and_trains_the_encoder_alone():
+    """Each frame counts once, however many views it is in; more directions are less loss."""
+    none = replace(PAPER, cluster_weight=0.0, predict_weight=0.0)
+    batch = make_batch(14)
+    method, encoder = ctrl(replace(none, spread_weight=0.5)), Linear()
+    loss, metrics = method.loss(encoder, batch, rng())
+    loss.backward()
+    singular = torch.linalg.svdvals(encoder(batch.frames)).detach()
+    expected = -math.log(float((singular**2).sum() ** 2 / (singular**4).sum()))
+    assert metrics["spread"].item() == pytest.approx(expected, rel=1e-4)
+    assert loss.item() == pytest.approx(0.5 * expected, rel=1e-4)
+    assert not any(grads(method).values())
+    with torch.no_grad():
+        encoder.weight -= 1e-3 * encoder.weight.grad / encoder.weight.grad.norm()
+    assert method.loss(encoder, batch, rng())[0] < loss
+    assert "spread" not in ctrl(none).loss(encoder, batch, rng())[1]
 
 
 @pytest.mark.parametrize("predictors", [True, False])

@@ -396,6 +396,16 @@ def test_a_configuration_survives_json():
             assert Config.from_dict(config.to_dict()) == config
 
 
+def test_a_value_that_came_later_leaves_earlier_runs_their_name():
+    """Runs from before had no spread loss; what they wrote is read so, and written so again."""
+    paper = preset("ctrl", "paper").to_dict()
+    assert "spread_weight" not in paper["objective"]
+    before = Config.from_dict(paper)
+    assert isinstance(before.objective, CTRLConfig)
+    assert before.objective.spread_weight == 0
+    assert preset("ctrl", "default").to_dict()["objective"]["spread_weight"] > 0
+
+
 @pytest.mark.parametrize(("grad", "encoder_moves"), [("ssl", True), ("none", False)])
 @pytest.mark.parametrize("order", ["objective", "policy", "joint"])
 def test_cut_at_the_map_the_policy_trains_a_last_layer_of_its_own(grad, encoder_moves, order):

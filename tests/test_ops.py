@@ -191,6 +191,26 @@ def test_effective_rank_of_known_matrices():
     )
 
 
+def test_directions_of_known_matrices_at_any_scale_and_their_gradient():
+    assert float(ops.directions(torch.eye(6))) == pytest.approx(6.0)
+    one_direction = torch.outer(torch.arange(1.0, 9.0), torch.ones(5))
+    assert float(ops.directions(one_direction)) == pytest.approx(1.0)
+    # Singular values 3 and 1: (9 + 1)^2 / (81 + 1).
+    known = torch.tensor([[3.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
+    for scale in (1e-3, 1.0, 1e3):
+        assert float(ops.directions(scale * known)) == pytest.approx(100 / 82)
+    # Rows are samples: three in one direction and one in another, energies 3 and 1.
+    rows = torch.tensor([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    assert float(ops.directions(rows)) == pytest.approx(16 / 10)
+    matrix = torch.randn(7, 4, generator=rng(), dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(ops.directions, (matrix,))
+    dead = torch.zeros(7, 4, requires_grad=True)
+    taken = ops.directions(dead)
+    taken.log().backward()
+    assert float(taken.detach()) == 1
+    assert not dead.grad.any()
+
+
 def test_info_nce_by_hand_blind_and_certain():
     scores = torch.tensor([[2.0, 0.0], [1.0, 3.0]])
     # -log of e^2 / (e^2 + e^0) and of e^3 / (e^3 + e^1): both e^2 against 1.

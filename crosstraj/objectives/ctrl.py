@@ -1,8 +1,9 @@
 """CTRL: cluster views of trajectories, predict across near clusters (Mazoure et al., ICLR 2022).
 
 Read it next to the paper's Algorithm 1; the letters are the paper's. Where the paper is silent or
-contradicts itself we follow docs/methods.md. Two things are ours, and off in `--preset paper`:
-normalisation inside the projection heads, and codes swapped between two views of one fragment.
+contradicts itself we follow docs/methods.md. Three things are ours, and off in `--preset paper`:
+normalisation inside the projection heads, codes swapped between two views of one fragment, and a
+loss that keeps the features from folding into a few directions.
 Three values are the released code's alone: `code_gradient`, `target_decay` and `predictors`.
 """
 
@@ -66,6 +67,8 @@ class CTRLConfig:
     """Weight of L_clust; 0 is the ablation "no cluster"."""
     predict_weight: float = 1.0
     """Weight of L_pred; 0 is the ablation "no pred"."""
+    spread_weight: float = 0.1
+    """Weight of L_spread, by which features take many directions (the paper has none)."""
     head_norm: HeadNorm = "batch"
     """Normalisation inside the four projection heads (the paper has none, and collapses)."""
     view_encoder: ViewEncoder = "mlp"
@@ -136,7 +139,8 @@ class CTRL(Objective):
     def loss(self, encode: Encoder, batch: Batch, rng: torch.Generator) -> tuple[Tensor, Metrics]:
         c, views = self.config, batch.views
         # Each frame is encoded once, however many views it is in.
-        u = self.dynamics(encode(batch.frames), batch.action, views.keypoints)
+        features = encode(batch.frames)
+        u = self.dynamics(features, batch.action, views.keypoints)
 
         # Cluster the views: code Q~ of v against assignment P of w.
         v, v_pred = self.psi_clust(u), self.psi_pred(u)
@@ -159,6 +163,9 @@ class CTRL(Objective):
 
         loss = c.cluster_weight * cluster + c.predict_weight * predict
         metrics = {"cluster": cluster, "predict": predict, "mined": valid.float().mean()}
+        if c.spread_weight:  # two views agree most easily on features that hold little
+            metrics["spread"] = -ops.directions(features).log()
+            loss = loss + c.spread_weight * metrics["spread"]
         if batch.probe:
             metrics |= self.health(v, code)
         return loss, metrics
