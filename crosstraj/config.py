@@ -303,7 +303,7 @@ class Config:
 
 # Values of objectives that came after runs had been made, and what those runs did: there it is not
 # written down, so that they keep their names and go on.
-LATER = {"spread_weight": 0.0}
+LATER = {"least_rank": 0.0}
 # What a run may change without becoming another run.
 NOT_IDENTITY = ("frames", "machine", "saving")
 
@@ -320,7 +320,7 @@ def _paper(config: Config) -> Config:
         temperature=0.3,
         swap_codes=False,
         head_norm="none",
-        spread_weight=0.0,
+        least_rank=0.0,
     )
     representation = replace(config.representation, learning_rate=5e-4, encoder_rate=1.0)
     return replace(
@@ -398,7 +398,7 @@ def preset(method: str, name: str) -> Config:
                 # whose heads move fast and whose encoder moves slowly.
                 encoder_grad="both",
                 order="policy",
-                representation=RepresentationConfig(learning_rate=2e-3, encoder_rate=0.3),
+                representation=RepresentationConfig(learning_rate=2e-3, encoder_rate=0.2),
             )
         case "dbc":  # the source steps the encoder with Adams of its own
             config = Config(method="dbc", objective=DBCConfig(), encoder_grad="both")

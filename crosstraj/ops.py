@@ -140,20 +140,11 @@ def entropy(probabilities: Tensor) -> Tensor:
     return -torch.special.xlogy(probabilities, probabilities).sum(-1)
 
 
-def directions(matrix: Tensor) -> Tensor:
-    """How many directions the rows take: (sum of s^2)^2 / (sum of s^4), s the singular values.
-
-    Between 1 and the smaller side, whatever the scale; 1 for a matrix of zeros. The smooth sister
-    of `effective_rank`, for losses.
-    """
-    gram, tiny = matrix.T @ matrix, torch.finfo(matrix.dtype).tiny
-    return (gram.trace() ** 2 + tiny) / ((gram**2).sum() + tiny)
-
-
 def effective_rank(matrix: Tensor) -> Tensor:
     """exp of the entropy of the normalised singular values (Roy and Vetterli, 2007).
 
     1 for a matrix of zeros, as for any that has no second direction.
     """
-    singular = torch.linalg.svdvals(matrix)
-    return entropy(singular / singular.sum().clamp(min=torch.finfo(matrix.dtype).tiny)).exp()
+    singular, tiny = torch.linalg.svdvals(matrix), torch.finfo(matrix.dtype).tiny
+    share = singular / singular.sum().clamp(min=tiny)
+    return entropy(share.clamp(min=tiny)).exp()  # at 0 the entropy's gradient is infinite

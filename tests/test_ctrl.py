@@ -17,7 +17,7 @@ from crosstraj.rollout import Rollout
 from crosstraj.views import Views
 
 SMALL = CTRLConfig(clusters=6, head_norm="none", swap_codes=False, neighbour_count=2)
-PAPER = replace(SMALL, temperature=0.3, code_temperature=0.3, spread_weight=0.0)
+PAPER = replace(SMALL, temperature=0.3, code_temperature=0.3, least_rank=0.0)
 
 
 def rng(seed: int = 0) -> torch.Generator:
@@ -127,22 +127,26 @@ def test_swapped_codes_are_predicted_from_the_partner():
     assert (plain["cluster"] - metrics["cluster"]).abs() > 1e-4
 
 
-def test_the_spread_loss_is_that_of_the_frames_features_and_trains_the_encoder_alone():
-    """Each frame counts once, however many views it is in; more directions are less loss."""
+def test_features_below_the_least_rank_are_unfolded_and_others_left_alone():
+    """Each frame counts once, however many views it is in."""
     none = replace(PAPER, cluster_weight=0.0, predict_weight=0.0)
-    batch = make_batch(14)
-    method, encoder = ctrl(replace(none, spread_weight=0.5)), Linear()
+    batch, encoder = make_batch(14), Linear()
+    rank = ops.effective_rank(encoder(batch.frames)).item()
+    assert rank > 2
+    method = ctrl(replace(none, least_rank=3 * rank))
     loss, metrics = method.loss(encoder, batch, rng())
     loss.backward()
-    singular = torch.linalg.svdvals(encoder(batch.frames)).detach()
-    expected = -math.log(float((singular**2).sum() ** 2 / (singular**4).sum()))
-    assert metrics["spread"].item() == pytest.approx(expected, rel=1e-4)
-    assert loss.item() == pytest.approx(0.5 * expected, rel=1e-4)
-    assert not any(grads(method).values())
+    assert loss.item() == metrics["fold"].item() == pytest.approx(math.log(3), rel=1e-4)
+    assert not any(grads(method).values())  # it trains the encoder alone
     with torch.no_grad():
         encoder.weight -= 1e-3 * encoder.weight.grad / encoder.weight.grad.norm()
-    assert method.loss(encoder, batch, rng())[0] < loss
-    assert "spread" not in ctrl(none).loss(encoder, batch, rng())[1]
+    assert ops.effective_rank(encoder(batch.frames)) > rank
+    loss, metrics = ctrl(replace(none, least_rank=0.9 * rank)).loss(encoder, batch, rng())
+    encoder.weight.grad = None
+    loss.backward()
+    assert metrics["fold"] == 0
+    assert not encoder.weight.grad.any()
+    assert "fold" not in ctrl(none).loss(encoder, batch, rng())[1]
 
 
 @pytest.mark.parametrize("predictors", [True, False])
@@ -510,8 +514,9 @@ def test_presets_say_what_the_paper_says():
     assert isinstance(mine, CTRLConfig)
     assert (mine.code_temperature, mine.temperature) == (0.05, 0.1)
     assert (mine.swap_codes, mine.head_norm, ours.feature_norm) == (True, "batch", "none")
+    assert (mine.least_rank, o.least_rank, r.least_rank) == (32, 0, 0)
     assert (ours.encoder_grad, ours.order) == ("both", "policy")
-    assert (ours.representation.learning_rate, ours.representation.encoder_rate) == (2e-3, 0.1)
+    assert (ours.representation.learning_rate, ours.representation.encoder_rate) == (2e-3, 0.2)
     assert ours.policy == preset("ppo", "default").policy
     community = preset("ppo", "procgen")
     assert (community.envs, community.policy.epochs, community.encoder_grad) == (64, 3, "rl")

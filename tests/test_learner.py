@@ -26,7 +26,7 @@ def small(method: str = "ctrl", **changes: object) -> Config:
         representation=RepresentationConfig(minibatches=2),
     )
     if method == "ctrl":
-        objective = CTRLConfig(clusters=4)
+        objective = CTRLConfig(clusters=4, least_rank=0.0)
         config = replace(config, objective=objective, encoder_grad="ssl", order="objective")
     return replace(config, **changes)  # type: ignore[arg-type]  # any field, by name
 
@@ -397,13 +397,13 @@ def test_a_configuration_survives_json():
 
 
 def test_a_value_that_came_later_leaves_earlier_runs_their_name():
-    """Runs from before had no spread loss; what they wrote is read so, and written so again."""
+    """Runs from before had no least rank; what they wrote is read so, and written so again."""
     paper = preset("ctrl", "paper").to_dict()
-    assert "spread_weight" not in paper["objective"]
+    assert "least_rank" not in paper["objective"]
     before = Config.from_dict(paper)
     assert isinstance(before.objective, CTRLConfig)
-    assert before.objective.spread_weight == 0
-    assert preset("ctrl", "default").to_dict()["objective"]["spread_weight"] > 0
+    assert before.objective.least_rank == 0
+    assert preset("ctrl", "default").to_dict()["objective"]["least_rank"] > 0
 
 
 @pytest.mark.parametrize(("grad", "encoder_moves"), [("ssl", True), ("none", False)])

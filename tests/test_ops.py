@@ -191,24 +191,14 @@ def test_effective_rank_of_known_matrices():
     )
 
 
-def test_directions_of_known_matrices_at_any_scale_and_their_gradient():
-    assert float(ops.directions(torch.eye(6))) == pytest.approx(6.0)
-    one_direction = torch.outer(torch.arange(1.0, 9.0), torch.ones(5))
-    assert float(ops.directions(one_direction)) == pytest.approx(1.0)
-    # Singular values 3 and 1: (9 + 1)^2 / (81 + 1).
-    known = torch.tensor([[3.0, 0.0], [0.0, 1.0], [0.0, 0.0]])
-    for scale in (1e-3, 1.0, 1e3):
-        assert float(ops.directions(scale * known)) == pytest.approx(100 / 82)
-    # Rows are samples: three in one direction and one in another, energies 3 and 1.
-    rows = torch.tensor([[1.0, 0.0], [1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
-    assert float(ops.directions(rows)) == pytest.approx(16 / 10)
+def test_the_gradient_of_the_effective_rank_is_right_and_finite_where_features_are_dead():
     matrix = torch.randn(7, 4, generator=rng(), dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(ops.directions, (matrix,))
-    dead = torch.zeros(7, 4, requires_grad=True)
-    taken = ops.directions(dead)
-    taken.log().backward()
-    assert float(taken.detach()) == 1
-    assert not dead.grad.any()
+    assert torch.autograd.gradcheck(ops.effective_rank, (matrix,))
+    for dead in (torch.zeros(7, 4), torch.eye(7, 4) * torch.tensor([2.0, 1.0, 0.0, 0.0])):
+        dead.requires_grad_()
+        ops.effective_rank(dead).log().backward()
+        assert dead.grad is not None
+        assert dead.grad.isfinite().all()
 
 
 def test_info_nce_by_hand_blind_and_certain():

@@ -3,10 +3,11 @@
 Read it next to the paper's Algorithm 1; the letters are the paper's. Where the paper is silent or
 contradicts itself we follow docs/methods.md. Three things are ours, and off in `--preset paper`:
 normalisation inside the projection heads, codes swapped between two views of one fragment, and a
-loss that keeps the features from folding into a few directions.
+loss where features fold into few directions.
 Three values are the released code's alone: `code_gradient`, `target_decay` and `predictors`.
 """
 
+import math
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass
@@ -67,8 +68,8 @@ class CTRLConfig:
     """Weight of L_clust; 0 is the ablation "no cluster"."""
     predict_weight: float = 1.0
     """Weight of L_pred; 0 is the ablation "no pred"."""
-    spread_weight: float = 0.1
-    """Weight of L_spread, by which features take many directions (the paper has none)."""
+    least_rank: float = 32.0
+    """Effective rank below which a loss unfolds the features; 0: none (the paper)."""
     head_norm: HeadNorm = "batch"
     """Normalisation inside the four projection heads (the paper has none, and collapses)."""
     view_encoder: ViewEncoder = "mlp"
@@ -85,6 +86,10 @@ class CTRLConfig:
             raise BadInput(f"objective.anchors={self.anchors}: must be 0 (all views) or more")
         check_range(self, "objective.", "temperature", "code_temperature", above=0)
         check_range(self, "objective.", "target_decay", at_least=0, below=1)
+        if not 0 <= self.least_rank <= FEATURES:
+            raise BadInput(
+                f"objective.least_rank={self.least_rank}: must be 0 (none) to {FEATURES} (features)"
+            )
 
     def needs(self) -> tuple[int, str]:
         sets = 2 if self.swap_codes else 1
@@ -163,9 +168,10 @@ class CTRL(Objective):
 
         loss = c.cluster_weight * cluster + c.predict_weight * predict
         metrics = {"cluster": cluster, "predict": predict, "mined": valid.float().mean()}
-        if c.spread_weight:  # two views agree most easily on features that hold little
-            metrics["spread"] = -ops.directions(features).log()
-            loss = loss + c.spread_weight * metrics["spread"]
+        if c.least_rank:  # two views agree most easily on features that hold little
+            rank = ops.effective_rank(features)
+            metrics["fold"] = (math.log(c.least_rank) - rank.log()).clamp(min=0)
+            loss = loss + metrics["fold"]
         if batch.probe:
             metrics |= self.health(v, code)
         return loss, metrics
