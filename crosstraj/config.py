@@ -398,7 +398,7 @@ def preset(method: str, name: str) -> Config:
                 # whose heads move fast and whose encoder moves slowly.
                 encoder_grad="both",
                 order="policy",
-                representation=RepresentationConfig(learning_rate=2e-3, encoder_rate=0.2),
+                representation=RepresentationConfig(learning_rate=2e-3, encoder_rate=0.3),
             )
         case "dbc":  # the source steps the encoder with Adams of its own
             config = Config(method="dbc", objective=DBCConfig(), encoder_grad="both")
