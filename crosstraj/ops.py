@@ -143,8 +143,11 @@ def entropy(probabilities: Tensor) -> Tensor:
 def effective_rank(matrix: Tensor) -> Tensor:
     """exp of the entropy of the normalised singular values (Roy and Vetterli, 2007).
 
-    1 for a matrix of zeros, as for any that has no second direction.
+    1 for a matrix of zeros, as for any that has no second direction; NaN if anything in it is not
+    finite, for no singular values can then be had.
     """
+    if not matrix.isfinite().all():
+        return matrix.sum() * math.nan
     singular, tiny = torch.linalg.svdvals(matrix), torch.finfo(matrix.dtype).tiny
     share = singular / singular.sum().clamp(min=tiny)
     return entropy(share.clamp(min=tiny)).exp()  # at 0 the entropy's gradient is infinite

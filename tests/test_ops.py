@@ -199,6 +199,12 @@ def test_the_gradient_of_the_effective_rank_is_right_and_finite_where_features_a
         ops.effective_rank(dead).log().backward()
         assert dead.grad is not None
         assert dead.grad.isfinite().all()
+    broken = torch.tensor([[1.0, math.inf], [0.0, 1.0]], requires_grad=True)
+    rank = ops.effective_rank(broken)
+    rank.backward()
+    assert rank.isnan()
+    assert broken.grad is not None
+    assert broken.grad.isnan().all()  # so that the guard before the step sees it
 
 
 def test_info_nce_by_hand_blind_and_certain():
