@@ -66,6 +66,6 @@ results: $(READY) outside-check learning
 	$(BIN)/crosstraj report results --out results/report
 
 .PHONY: torture
-# Every fault of docs/reliability.md tried on real runs: 34 minutes on two cores.
+# Every fault of docs/reliability.md tried on real runs: 37 minutes on two cores.
 torture: $(READY)
 	$(BIN)/python -m tests.torture
