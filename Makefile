@@ -63,7 +63,7 @@ learning: $(READY)
 results: $(READY) outside-check learning
 	for run in results/*/metrics.jsonl; do \
 		$(BIN)/crosstraj curves $$(dirname $$run) --out $$(dirname $$run)/curves.png || exit; done
-	$(BIN)/crosstraj report results --out results/report
+	$(BIN)/crosstraj report $$(dirname results/*/metrics.jsonl) --out results/report
 
 .PHONY: torture
 # Every fault of docs/reliability.md tried on real runs: 37 minutes on two cores.

@@ -28,10 +28,13 @@ def experiment(arguments: list[str]) -> None:
         print(listing(plan, chosen, given.runs))
         return
     from crosstraj import batch
-    from crosstraj.jobs import prepare
+    from crosstraj.jobs import keep, prepare
     from crosstraj.report.tables import make_table
 
-    jobs = prepare(plan.runs(), given.runs)  # all of them: the table says what is missing
+    if given.keep and plan.table == "ising":
+        raise BadInput("--keep keeps no weights, which the table `ising` is made of; leave it out")
+    # All of them: the table says what is missing.
+    jobs = prepare(plan.runs(), given.runs, given.kept)
     trouble = None
     if not given.table:
         names = {run.name for run in chosen}
@@ -42,6 +45,8 @@ def experiment(arguments: list[str]) -> None:
             allow_inexact=given.allow_inexact,
             title=plan.name,
         )
+    if given.keep:
+        keep(jobs)
     for path in make_table(plan, jobs, given.out or default_out(plan)):
         print(path)
     if trouble is not None:
@@ -69,6 +74,13 @@ def _parser() -> argparse.ArgumentParser:
     add("--jobs", type=int, default=1, help="runs at a time (1)")
     add("--threads", type=int, default=0, help="CPU threads of a run; 0: the cores over the jobs")
     add("--runs", type=Path, default=Path("runs"), help="where run directories lie (runs)")
+    add("--keep", action="store_true", help="copy the logs of finished runs, not their weights")
+    add(
+        "--kept",
+        type=Path,
+        default=Path("results/runs"),
+        help="where to; what is kept there is not run again (results/runs)",
+    )
     add("--out", type=Path, help="where table and figure go (results/NAME)")
     add("--allow-inexact", action="store_true", help="resume runs that had other threads before")
     return parser

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -19,6 +20,13 @@ class Job:
     planned: Planned
     config: Config
     directory: Path
+    kept: Path  # where its logs are, or may come to be, when the run directory is gone
+
+    @property
+    def logs(self) -> Path:
+        """The directory to read from: what was kept counts where it alone is finished."""
+        only_kept = self._done(self.kept) and not self._done(self.directory)
+        return self.kept if only_kept else self.directory
 
     @property
     def log(self) -> Path:
@@ -28,7 +36,7 @@ class Job:
     def frames(self) -> int:
         """How far the run is, at most its budget: the last whole row of its metrics."""
         try:
-            with (self.directory / "metrics.jsonl").open("rb") as file:
+            with (self.logs / "metrics.jsonl").open("rb") as file:
                 file.seek(max(0, os.fstat(file.fileno()).st_size - 2**16))
                 rows = file.read().split(b"\n")
             return min(self.planned.frames, int(json.loads(rows[-2])["frames"]))
@@ -36,14 +44,33 @@ class Job:
             return 0
 
     def finished(self) -> bool:
+        return self._done(self.logs)
+
+    def _done(self, place: Path) -> bool:
         try:
-            summary = json.loads((self.directory / "summary.json").read_bytes())
+            summary = json.loads((place / "summary.json").read_bytes())
             return bool(summary["frames"] >= self.planned.frames)
         except (OSError, ValueError, LookupError, TypeError):
             return False
 
 
-def prepare(runs: Sequence[Planned], place: Path) -> list[Job]:
+KEPT = ("config.json", "metrics.jsonl", "timing.jsonl", "summary.json")  # the summary comes last
+
+
+def keep(jobs: Sequence[Job]) -> None:
+    """Copy what tables are made of, where a finished run is not kept yet as far as it went."""
+    for job in jobs:
+        if not job.finished() or job.logs == job.kept:
+            continue
+        try:
+            job.kept.mkdir(parents=True, exist_ok=True)
+            for name in KEPT:
+                shutil.copyfile(job.directory / name, job.kept / name)
+        except OSError as error:
+            raise BadInput(f"{job.kept} cannot be written: {error.strerror or error}") from error
+
+
+def prepare(runs: Sequence[Planned], place: Path, kept: Path = Path("results/runs")) -> list[Job]:
     """The configuration and directory of every run; a value that does not fit is refused here."""
     for game in dict.fromkeys(run.game for run in runs):
         check_env_name(game)
@@ -57,7 +84,7 @@ def prepare(runs: Sequence[Planned], place: Path) -> list[Job]:
         if directory in jobs:
             other = jobs[directory].planned.variant
             raise BadInput(f"variants {other!r} and {run.variant!r} have the same values")
-        jobs[directory] = Job(run, config, directory)
+        jobs[directory] = Job(run, config, directory, kept / directory.name)
     return list(jobs.values())
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ import pytest
 from crosstraj import batch, commands
 from crosstraj.cli import main
 from crosstraj.errors import BadInput
-from crosstraj.jobs import Job, configure, prepare
+from crosstraj.jobs import KEPT, Job, configure, keep, prepare
 from crosstraj.plan import TABLES, read
 from crosstraj.policy.daac import DAACConfig
 from crosstraj.signals import Interrupted
@@ -340,7 +341,7 @@ def jobs_of(tmp_path: Path, count: int) -> list[Job]:
     text = without("methods", SMALL).replace("[0, 3]", str(list(range(count))))
     text = text[: text.index("[variants")] + "\n[variants.v]\nmethod = 'ppo'"
     text = text.replace('["bigfish", "coinrun"]', '["bigfish"]')
-    return prepare(read(write(tmp_path, text)).runs(), tmp_path / "runs")
+    return prepare(read(write(tmp_path, text)).runs(), tmp_path / "runs", tmp_path / "kept")
 
 
 def stand_in(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
@@ -462,6 +463,26 @@ def test_progress_counts_frames_of_the_whole(tmp_path: Path) -> None:
     assert lines.budget == 2000
 
 
+def test_kept_runs_are_not_run_again_and_only_finished_ones_are_kept(tmp_path: Path) -> None:
+    jobs = jobs_of(tmp_path, 2)
+    for job, frames in zip(jobs, (1000, 999), strict=True):  # the budget is 1000
+        job.directory.mkdir(parents=True)
+        for name in (*KEPT, "weights"):
+            (job.directory / name).write_text(json.dumps({"frames": frames}) + "\n")
+    keep(jobs)
+    assert {p.name for p in jobs[0].kept.iterdir()} == set(KEPT)
+    assert not jobs[1].kept.exists()
+    assert jobs[0].logs == jobs[0].directory  # which may have gone on meanwhile
+    shutil.rmtree(tmp_path / "runs")
+    assert [job.finished() for job in jobs] == [True, False]
+    assert [job.frames() for job in jobs] == [1000, 0]
+    assert [job.logs for job in jobs] == [jobs[0].kept, jobs[1].directory]
+    keep(jobs)  # what is kept is not copied onto itself
+    jobs[0].directory.mkdir(parents=True)  # begun anew, for more frames
+    (jobs[0].directory / "summary.json").write_text('{"frames": 10}')
+    assert jobs[0].logs == jobs[0].kept
+
+
 # --- running, in earnest
 
 
@@ -520,9 +541,23 @@ def test_an_experiment_runs_makes_its_table_and_is_then_finished(
     (tmp_path / "out" / "table.md").unlink()
     assert main([*command, "--table"]) == 0
     assert (tmp_path / "out" / "table.md").read_bytes() == first
+    kept = ["--kept", str(tmp_path / "kept")]
+    assert main([*command, *kept, "--keep"]) == 0
+    shutil.rmtree(tmp_path / "runs")
     capfd.readouterr()
-    assert main(command) == 0
-    assert "2 of 2 runs are finished" in capfd.readouterr().out
+    assert main([*command, *kept]) == 0  # a fresh clone with what was kept has nothing left to do
+    assert "2 of 2 runs are finished" in (said := capfd.readouterr().out)
+    assert "began" not in said
+    assert (tmp_path / "out" / "table.md").read_bytes() == first
+
+
+def test_what_is_made_of_weights_is_not_kept(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    places = ["--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "out")]
+    assert main(["experiment", "experiments/ising.toml", "--table", "--keep", *places]) == 2
+    assert "keeps no weights" in capfd.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_stopped_experiment_saves_exits_as_its_runs_do_and_goes_on(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def spread(values: Iterable[float]) -> Spread:
 
 
 def read_result(job: Job) -> Result:
-    run, directory = job.planned, job.directory
+    run, directory = job.planned, job.logs
     easy = job.config.procgen.mode == "easy"
     known = (run.variant, run.game, run.seed, run.frames, str(directory), easy)
     try:
