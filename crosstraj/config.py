@@ -269,9 +269,10 @@ class Config:
         values = dataclasses.asdict(self)
         if self.env != "ising":  # its settings tell no other runs apart
             del values["ising"]
-        for name, before in LATER.items():
-            if values["objective"].get(name) == before:
-                del values["objective"][name]
+        for part, later in LATER.items():
+            for name, before in later.items():
+                if values[part].get(name) == before:
+                    del values[part][name]
         values["saving"]["runs"] = str(self.saving.runs)
         return values
 
@@ -287,8 +288,9 @@ class Config:
             }
             for name, value in values.items():
                 part = getattr(template, name)
-                if name == "objective":
-                    value = {k: v for k, v in LATER.items() if hasattr(part, k)} | value
+                if name in LATER:
+                    later = LATER[name].items()
+                    value = {k: before for k, before in later if hasattr(part, k)} | value
                 if name not in parts:
                     parts[name] = type(part)(**value) if isinstance(value, dict) else value
             parts["saving"] = replace(parts["saving"], runs=Path(parts["saving"].runs))
@@ -301,9 +303,9 @@ class Config:
         return self.machine.threads or usable_cores()
 
 
-# Values of objectives that came after runs had been made, and what those runs did: there it is not
-# written down, so that they keep their names and go on.
-LATER = {"least_rank": 0.0}
+# Values that came after runs had been made, and what those runs did: there it is not written down,
+# so that they keep their names and go on. A policy without one has its class's default, which is it.
+LATER = {"objective": {"least_rank": 0.0}, "policy": {"head_rate": 1.0, "head_epochs": 0}}
 # What a run may change without becoming another run.
 NOT_IDENTITY = ("frames", "machine", "saving")
 

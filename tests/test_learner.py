@@ -13,6 +13,7 @@ from crosstraj.objectives import CTRLConfig
 from crosstraj.optimise import Averages, Optimiser
 from crosstraj.policy import ppo
 from crosstraj.policy.experience import experience
+from crosstraj.policy.ppo import PPOConfig
 from crosstraj.randomness import Streams
 from crosstraj.rollout import Rollout
 from tests.test_rollout import Scripted
@@ -226,6 +227,59 @@ def test_the_encoder_takes_its_share_of_the_objectives_step():
         assert moved_by["encoder"] == pytest.approx(rate * 5e-4, rel=0.2)
 
 
+def test_the_heads_take_a_multiple_of_the_policys_step():
+    """Adam's first step is the learning rate itself wherever there is a gradient."""
+    encoders = []
+    for rate in (1.0, 4.0, 0.0):
+        plain = small("ppo")
+        config = replace(plain, policy=replace(plain.policy, head_rate=rate))
+        learner = learner_for(config)
+        rollout = rollout_for(learner, config)
+        steps = experience(rollout, rollout.reward, config.policy)
+        names = ("policy.weight", "value.weight", "encoder.last.weight")
+        before = [learner.agent.get_parameter(name).detach().clone() for name in names]
+        reader, piece = learner.feature_reader(rollout, Averages(), moved=False)
+        index = next(learner.policy_batches(len(steps.action)))
+        learner.policy_backward(reader, steps, index, piece)
+        learner.policy_optimiser.step()
+        now = [learner.agent.get_parameter(name).detach() for name in names]
+        moved_by = [float((b - a).abs().max()) for a, b in zip(before, now, strict=True)]
+        assert moved_by[:2] == pytest.approx([rate * 5e-4] * 2, rel=0.2)
+        assert moved_by[2] == pytest.approx(5e-4, rel=0.2)
+        encoders.append(bits(learner)["encoder"])
+    assert encoders[0] == encoders[1] == encoders[2]
+
+
+@pytest.mark.parametrize("order", ["objective", "policy", "joint"])
+def test_passes_of_the_heads_alone_read_the_encoder_as_it_has_become_and_leave_it_there(order):
+    plain = small(encoder_grad="both", order=order)
+    config = replace(plain, policy=replace(plain.policy, head_epochs=2))
+    learner, by_hand = learner_for(config), learner_for(plain)
+    rollout = rollout_for(learner, config)
+    steps = experience(rollout, rollout.reward, config.policy)
+    metrics = learner.update(rollout, steps)
+    by_hand.update(rollout, steps)
+    without = bits(by_hand)
+    assert moved(without, bits(learner)) == {"policy", "value"}
+    with torch.no_grad():
+        features = by_hand.agent.encoder(rollout.frames())
+    for index in by_hand.policy_batches(len(steps.action), 2):
+        by_hand.policy_optimiser.zero()
+        chosen = features.index_select(0, index)
+        old = steps.at(index)
+        advantage = (old.advantage - old.advantage.mean()) / old.advantage.std(correction=0)
+        t = ppo.terms(
+            *by_hand.agent.heads(chosen, old.context), old._replace(advantage=advantage), 0.2
+        )
+        (t.surrogate + 0.5 * t.value_error - 0.01 * t.entropy).backward()
+        by_hand.policy_optimiser.step()
+    for name in ("policy.weight", "value.weight"):
+        torch.testing.assert_close(
+            learner.agent.get_parameter(name), by_hand.agent.get_parameter(name)
+        )
+    assert metrics["head_kl"] > 0
+
+
 def test_a_sample_of_a_rollout_is_from_all_over_it():
     steps = torch.arange(256 * 32)
     for count in (128, 1024):
@@ -400,6 +454,9 @@ def test_a_value_that_came_later_leaves_earlier_runs_their_name():
     """Runs from before had no least rank; what they wrote is read so, and written so again."""
     paper = preset("ctrl", "paper").to_dict()
     assert "least_rank" not in paper["objective"]
+    assert "head_rate" not in paper["policy"]
+    fast = replace(Config(), policy=PPOConfig(head_rate=4.0))
+    assert Config.from_dict(fast.to_dict()).policy.head_rate == 4
     before = Config.from_dict(paper)
     assert isinstance(before.objective, CTRLConfig)
     assert before.objective.least_rank == 0
