@@ -304,8 +304,8 @@ class Config:
 
 
 # Values that came after runs had been made, and what those runs did: there it is not written down,
-# so that they keep their names and go on. A policy without one has its class's default, which is it.
-LATER = {"objective": {"least_rank": 0.0}, "policy": {"head_rate": 1.0, "head_epochs": 0}}
+# so that they keep their names and go on.
+LATER = {"objective": {"least_rank": 0.0}, "policy": {"head_rate": 1.0}}
 # What a run may change without becoming another run.
 NOT_IDENTITY = ("frames", "machine", "saving")
 
@@ -327,6 +327,7 @@ def _paper(config: Config) -> Config:
     representation = replace(config.representation, learning_rate=5e-4, encoder_rate=1.0)
     return replace(
         config,
+        policy=replace(config.policy, head_rate=1.0),
         objective=objective,
         representation=representation,
         encoder_grad="ssl",  # the text; the released code lets the policy's gradient flow
@@ -396,10 +397,11 @@ def preset(method: str, name: str) -> Config:
             config = Config(
                 method="ctrl",
                 objective=CTRLConfig(),
-                # Ours, by the evidence of docs/learning.md: PPO as it is, and then the objective,
-                # whose heads move fast and whose encoder moves slowly.
+                # Ours, by the evidence of docs/learning.md: PPO, and then the objective. All heads
+                # move fast; the encoder moves as PPO's does, and slowly for the objective.
                 encoder_grad="both",
                 order="policy",
+                policy=PPOConfig(head_rate=4.0),
                 representation=RepresentationConfig(learning_rate=2e-3, encoder_rate=0.3),
             )
         case "dbc":  # the source steps the encoder with Adams of its own

@@ -122,7 +122,6 @@ class Learner:
                 metrics = self.update_jointly(rollout, steps)
             case other:
                 assert_never(other)
-        metrics |= self.update_heads(rollout, steps)
         metrics |= self.update_value(rollout, steps)
         self.rollouts += 1
         return metrics
@@ -175,21 +174,6 @@ class Learner:
             averages.add(policy_grad_norm=self.policy_optimiser.step(), **terms._asdict())
             if batch is not None:
                 self.objective.after_step(self.agent.encoder)  # which has moved just now
-        return averages.numbers()
-
-    def update_heads(self, rollout: Rollout, steps: Experience) -> Metrics:
-        """The policy's loss once more for its heads alone: they follow an encoder that moved."""
-        policy, averages = self.config.policy, Averages()
-        if not policy.head_epochs:
-            return {}
-        encode = Encode(self.agent.encoder, live=False, piece=self.config.machine.piece)
-        features = self.agent.read(encode, rollout.frames())
-        for index in self.policy_batches(len(steps.action), policy.head_epochs):
-            self.policy_optimiser.zero()  # the encoder stays without a gradient, hence where it is
-            terms = self.policy_backward(
-                lambda chosen: features.index_select(0, chosen), steps, index, len(index)
-            )
-            averages.add(head_grad_norm=self.policy_optimiser.step(), head_kl=terms.kl)
         return averages.numbers()
 
     def update_value(self, rollout: Rollout, steps: Experience) -> Metrics:

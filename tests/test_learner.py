@@ -250,36 +250,6 @@ def test_the_heads_take_a_multiple_of_the_policys_step():
     assert encoders[0] == encoders[1] == encoders[2]
 
 
-@pytest.mark.parametrize("order", ["objective", "policy", "joint"])
-def test_passes_of_the_heads_alone_read_the_encoder_as_it_has_become_and_leave_it_there(order):
-    plain = small(encoder_grad="both", order=order)
-    config = replace(plain, policy=replace(plain.policy, head_epochs=2))
-    learner, by_hand = learner_for(config), learner_for(plain)
-    rollout = rollout_for(learner, config)
-    steps = experience(rollout, rollout.reward, config.policy)
-    metrics = learner.update(rollout, steps)
-    by_hand.update(rollout, steps)
-    without = bits(by_hand)
-    assert moved(without, bits(learner)) == {"policy", "value"}
-    with torch.no_grad():
-        features = by_hand.agent.encoder(rollout.frames())
-    for index in by_hand.policy_batches(len(steps.action), 2):
-        by_hand.policy_optimiser.zero()
-        chosen = features.index_select(0, index)
-        old = steps.at(index)
-        advantage = (old.advantage - old.advantage.mean()) / old.advantage.std(correction=0)
-        t = ppo.terms(
-            *by_hand.agent.heads(chosen, old.context), old._replace(advantage=advantage), 0.2
-        )
-        (t.surrogate + 0.5 * t.value_error - 0.01 * t.entropy).backward()
-        by_hand.policy_optimiser.step()
-    for name in ("policy.weight", "value.weight"):
-        torch.testing.assert_close(
-            learner.agent.get_parameter(name), by_hand.agent.get_parameter(name)
-        )
-    assert metrics["head_kl"] > 0
-
-
 def test_a_sample_of_a_rollout_is_from_all_over_it():
     steps = torch.arange(256 * 32)
     for count in (128, 1024):

@@ -20,14 +20,12 @@ class PolicyConfig:
 
     epochs: int = 1
     """Passes over a rollout (paper 1; the Procgen community 3)."""
-    head_epochs: int = 0
-    """Further passes of the heads alone at the end, on features as they have become."""
     minibatches: int = 8
     """Optimiser steps per pass."""
     learning_rate: float = 5e-4
     """Adam's step size."""
     head_rate: float = 1.0
-    """The step size of the heads as a multiple of the encoder's."""
+    """The heads' step size as a multiple, so that they follow an encoder that others move too."""
     adam_epsilon: float = 1e-5
     """Adam's epsilon."""
     max_grad_norm: float = 0.5
@@ -44,7 +42,7 @@ class PolicyConfig:
     def __post_init__(self) -> None:
         check_range(self, "policy.", "epochs", "minibatches", at_least=1)
         rates = ("learning_rate", "head_rate", "adam_epsilon")
-        check_range(self, "policy.", "head_epochs", *rates, at_least=0)
+        check_range(self, "policy.", *rates, at_least=0)
         check_range(self, "policy.", "max_grad_norm", "clip", above=0)
         check_range(self, "policy.", "discount", "trace", at_least=0, at_most=1)
 
