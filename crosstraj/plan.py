@@ -8,6 +8,7 @@
     seeds = [0, 1, 2]
     methods = ["ctrl:paper"]        # a method, or method:preset
     table = "returns"               # see TABLES; this is the default
+    judge = "T = 2"                 # the variant that `returns` holds against each other
     quick = 0.01                    # the --scale of --quick: a trial within minutes
 
     [base]                          # values of every run, by their names in the configuration
@@ -82,6 +83,7 @@ class Experiment:
     variants: dict[str, Values]  # resolved: each with its method and preset
     table: str
     quick: float | None = None  # the scale of a trial within minutes
+    judge: str = ""  # the variant that is held against each other; none
     scale: float = 1.0
 
     def runs(self) -> list[Planned]:
@@ -131,11 +133,12 @@ KEYS: dict[str, type] = {
     "seeds": list,
     "methods": list,
     "table": str,
+    "judge": str,
     "quick": float,
     "base": dict,
     "variants": dict,
 }
-OPTIONAL = ("methods", "table", "quick", "base", "variants")
+OPTIONAL = ("methods", "table", "judge", "quick", "base", "variants")
 RESERVED = {
     "env": "games",
     "seed": "seeds",
@@ -191,6 +194,8 @@ def _experiment(given: dict[str, Any]) -> Experiment:
                     raise BadInput(f"variants.{name}.{what}: {one!r} is not in {what} above")
     if table == "split":
         _check_pairs(variants)
+    if "judge" in given and given["judge"] not in variants:
+        raise unknown("variant to judge", given["judge"], variants)
     return Experiment(
         given["name"],
         given["title"],
@@ -201,6 +206,7 @@ def _experiment(given: dict[str, Any]) -> Experiment:
         variants,
         table,
         quick,
+        given.get("judge", ""),
     )
 
 

@@ -196,6 +196,7 @@ def test_listing_imports_nothing_heavy(tmp_path: Path) -> None:
         (SMALL.replace('"frozen"', '"ppo narrow"'), "has the name of a method in the list"),
         (without("methods", SMALL[: SMALL.index("[variants")]), "nothing to run"),
         (SMALL.replace("seeds", "table = 'x'\nseeds"), "unknown table 'x'"),
+        (SMALL.replace("seeds", "judge = 'frosen'\nseeds"), "did you mean 'frozen'?"),
         (SMALL + 'games = ["maze"]', "variants.frozen.games: 'maze' is not in games above"),
         (SMALL + "seeds = [1]", "variants.frozen.seeds: 1 is not in seeds above"),
         (SMALL.replace("seeds", "table = 'split'\nseeds"), "named `X joint` and `X split`"),

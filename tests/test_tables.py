@@ -3,6 +3,7 @@
 import json
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from crosstraj.errors import BadInput
 from crosstraj.experiment import default_out
 from crosstraj.jobs import Job, prepare
-from crosstraj.plan import Experiment, Values
+from crosstraj.plan import Experiment, Values, read
 from crosstraj.report.improvement import Improvement, over_games
 from crosstraj.report.results import area, read_result, spread
 from crosstraj.report.tables import make_table
@@ -132,6 +133,38 @@ def test_the_table_gives_means_over_finished_seeds_and_says_what_is_partial(
     assert cells[0]["extremes"]["unseen_return"] == [1.0, 4.0]
     assert cells[0]["extremes"]["view_cosine"] == [0.25, 0.75]
     assert written[2].read_bytes()[:4] == b"\x89PNG"
+
+
+def test_gains_are_differences_in_units_of_the_range_and_bold_where_they_are_clear(
+    tmp_path: Path,
+) -> None:
+    """Bigfish has a range of 39, coinrun of 5; of c one seed is missing in coinrun."""
+    variants = {"a": PPO, "b": FROZEN, "c": FROZEN | {"policy.epochs": 2}}
+    plan = replace(plan_of(variants, games=("bigfish", "coinrun")), judge="a")
+    jobs = prepare(plan.runs(), tmp_path / "runs")
+    returns = {
+        ("a", "bigfish"): (2.0, 4.0),
+        ("a", "coinrun"): (8.0, 9.0),
+        ("b", "bigfish"): (3.0, 5.0),
+        ("b", "coinrun"): (6.0, 7.0),
+        ("c", "bigfish"): (41.0, 43.0),
+        ("c", "coinrun"): (9.0,),
+    }
+    for job in jobs:
+        run = job.planned
+        if run.seed < len(returns[run.variant, run.game]):
+            fill(job, [update(100), judged(100, returns[run.variant, run.game][run.seed])])
+    text = make_table(plan, jobs, tmp_path / "out")[0].read_text()
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
+    start = lines.index(["a over", "bigfish", "coinrun", "all games"])
+    b, c = lines[start + 2], lines[start + 3]
+    # -1 / 39, between (2 - 5) / 39 and (4 - 3) / 39; +2 / 5, between (8 - 7) / 5 and (9 - 6) / 5
+    assert b[:3] == ["b", "-0.026 [-0.077, +0.026]", "**+0.400 [+0.200, +0.600]**"]
+    assert b[3].startswith(f"**+{(2 / 5 - 1 / 39) / 2:.3f} [")
+    assert c[0] == "c"
+    assert c[1].startswith("**-1.000 [")
+    assert c[2] == f"{(8.5 - 9) / 5:+.3f}"  # one seed has no interval
+    assert c[3] == "-"  # not over games with unequal numbers of seeds
 
 
 def test_a_damaged_run_is_reported_and_spoils_nothing(tmp_path: Path) -> None:
@@ -264,3 +297,12 @@ def test_the_health_of_a_run_is_its_last_figures_the_median_kl_and_the_change_of
     found = json.loads(data.read_text())
     assert found["holds"]["all"] == 1
     assert found["runs"][0]["feature scale over its start"] == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize("name", ["learn_steps", "health", "learn"])
+def test_the_tables_in_results_are_those_of_the_logs_kept_there(name: str, tmp_path: Path) -> None:
+    """Without any run directory, as in a fresh clone."""
+    plan = read(Path(f"experiments/{name}.toml"))
+    text = make_table(plan, prepare(plan.runs(), tmp_path / "runs"), tmp_path)[0].read_text()
+    kept = Path(f"results/{name}/table.md").read_text()
+    assert text == kept, f"crosstraj experiment experiments/{name}.toml --table would change it"

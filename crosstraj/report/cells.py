@@ -1,4 +1,4 @@
-"""Numbers as the cells of a table: NaN shows as NaN, and one seed has no spread."""
+"""Rows of a table, and numbers as its cells: NaN shows as NaN, and one seed has no spread."""
 
 import math
 from collections.abc import Sequence
@@ -24,3 +24,7 @@ def spread(values: Sequence[float], digits: int = 2) -> str:
 def with_interval(estimate: Estimate, digits: int = 3, *, sign: str = "") -> str:
     value, low, high = (number(entry, digits, sign=sign) for entry in estimate)
     return value if math.isnan(estimate.low) else f"{value} [{low}, {high}]"
+
+
+def row(*words: str) -> str:
+    return f"| {' | '.join(word.replace('|', chr(92) + '|') for word in words)} |"

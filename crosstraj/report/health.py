@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from crosstraj.logs import read_rows
 from crosstraj.plan import Experiment
-from crosstraj.report.cells import NONE
+from crosstraj.report.cells import NONE, row
 from crosstraj.report.results import Result, write_json
-from crosstraj.report.returns import heading, row
+from crosstraj.report.returns import heading
 
 Rows = list[dict[str, Any]]  # of updates, oldest first
 

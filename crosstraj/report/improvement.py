@@ -13,7 +13,15 @@ import numpy as np
 from rliable import metrics
 
 from crosstraj.evaluate import EASY_RANGE
-from crosstraj.report.statistics import NAN, Estimate, Matrix, Scores, bootstrap, matrix
+from crosstraj.report.statistics import (
+    NAN,
+    Estimate,
+    Matrix,
+    Scores,
+    bootstrap,
+    check_games,
+    matrix,
+)
 
 
 class Improvement(NamedTuple):
@@ -52,8 +60,7 @@ def over_games(found: Sequence[Improvement]) -> dict[str, Improvement]:
 
 def split_over_joint(split: Scores, joint: Scores, *, easy: bool) -> Improvements:
     """Raw returns on the same games, split against joint; intervals where both have two seeds."""
-    if set(split) != set(joint):
-        raise ValueError(f"both need the same games; {set(split) ^ set(joint)} are of one alone")
+    check_games(split, joint)
     games = sorted(split)
 
     def by_game(ours: Matrix, theirs: Matrix) -> list[Improvement]:

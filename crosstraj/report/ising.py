@@ -8,6 +8,7 @@ import math
 from pathlib import Path
 
 from crosstraj.plan import Experiment
+from crosstraj.report.cells import row
 from crosstraj.report.ising_pictures import draw_study, draw_task
 from crosstraj.report.ising_runs import (
     PAPER,
@@ -20,7 +21,7 @@ from crosstraj.report.ising_runs import (
     measured,
 )
 from crosstraj.report.results import Result, Spread, spread, write_json
-from crosstraj.report.returns import heading, row
+from crosstraj.report.returns import heading
 
 
 def ising(plan: Experiment, results: list[Result], out: Path) -> list[Path]:

@@ -3,15 +3,13 @@
 import math
 from itertools import cycle
 from pathlib import Path
-from statistics import fmean
 from textwrap import fill
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from crosstraj.evaluate import EASY_RANGE, normalised
 from crosstraj.plan import Experiment
-from crosstraj.report.cells import with_interval
+from crosstraj.report.cells import row, with_interval
 from crosstraj.report.curves import LOOKS, literal
 from crosstraj.report.results import (
     Result,
@@ -22,7 +20,7 @@ from crosstraj.report.results import (
     state_of,
     write_json,
 )
-from crosstraj.report.statistics import Estimate, aggregate
+from crosstraj.report.scores import Cells, gains, mean_normalised, rangeable
 
 HEALTH = {  # heading -> figure of a row, newest value; shown where a run has it
     "views' cosine": "view_cosine",
@@ -37,7 +35,10 @@ HEALTH = {  # heading -> figure of a row, newest value; shown where a run has it
 def returns(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
     """Unseen returns by game and variant as the paper prints them, then everything by row."""
     cells = by_cell(results)
-    text = "\n\n".join([heading(plan, results), matrix(cells), details(cells), notes(results)])
+    parts = [heading(plan, results), matrix(cells), details(cells)]
+    if plan.judge:
+        parts.append(gains(cells, plan.judge))
+    text = "\n\n".join([*parts, notes(results)])
     (out / "table.md").write_text(text + "\n")
     values = {
         "experiment": plan.name,
@@ -52,9 +53,6 @@ def returns(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
         write_json(out / "table.json", values),
         draw(plan, cells, out / "figure.png"),
     ]
-
-
-Cells = dict[tuple[str, str], list[Result]]  # (variant, game) -> its seeds
 
 
 def by_cell(results: list[Result]) -> Cells:
@@ -97,33 +95,11 @@ def matrix(cells: Cells) -> str:
             mark = "" if all(r.finished for r in cell) else "*"
             shown.append(f"{final(cell, 'unseen_return')}{mark}")
         lines.append(row(game, *shown))
-    easy = all(result.easy for cell in cells.values() for result in cell)
-    if len(games) > 1 and easy and all(game in EASY_RANGE for game in games):
+    if len(games) > 1 and rangeable(cells):
         overall = [mean_normalised(cells, variant, games) for variant in variants]
         shown = ["-" if mean is None else with_interval(mean) for mean in overall]
         lines.append(row("mean, normalised", *shown))
     return "\n".join(lines)
-
-
-def mean_normalised(cells: Cells, variant: str, games: list[str]) -> Estimate | None:
-    """Mean over games of the normalised unseen return; none while one has no finished run.
-
-    With an interval where every game has the same number of seeds, two at least.
-    """
-    scores = {
-        game: [
-            normalised(game, r.figures["unseen_return"])
-            for r in cells.get((variant, game), [])
-            if r.finished and "unseen_return" in r.figures
-        ]
-        for game in games
-    }
-    counts = {len(values) for values in scores.values()}
-    if 0 in counts:
-        return None
-    if len(counts) == 1:
-        return aggregate(scores)["mean"]
-    return Estimate(fmean(fmean(values) for values in scores.values()))
 
 
 def details(cells: Cells) -> str:
@@ -145,7 +121,8 @@ def notes(results: list[Result]) -> str:
         "Raw returns of the frozen policy on unseen and on training (seen) levels; mean over seeds "
         "± sample standard deviation, and no spread where there is one seed. `unseen, area`: area "
         "under the curve of unseen return between first and last evaluation, divided by its width. "
-        "`mean, normalised`: over games, with the 95 % interval of a bootstrap over seeds. "
+        "`mean, normalised`: over games, with the 95 % interval of a bootstrap over seeds; so are "
+        "gains of one variant over another, in bold where the interval is on one side of zero. "
         "Health figures are the last ones recorded; `(random)` is the code entropy of random unit "
         "vectors. `frames/s`: by the clock, whatever else the machine did meanwhile. `*`: some "
         "seeds are not finished and are not counted, or, where none is finished, shown as far as "
@@ -174,10 +151,6 @@ def extremes(cell: list[Result], figure: str) -> tuple[float, float]:
     """The lowest and the highest that any seed has recorded."""
     lows, highs = zip(*(r.extremes[figure] for r in cell if figure in r.extremes), strict=True)
     return min(lows), max(highs)
-
-
-def row(*words: str) -> str:
-    return f"| {' | '.join(word.replace('|', chr(92) + '|') for word in words)} |"
 
 
 def draw(plan: Experiment, cells: Cells, path: Path) -> Path:

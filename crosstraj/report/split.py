@@ -9,9 +9,10 @@ import math
 from pathlib import Path
 
 from crosstraj.plan import Experiment, joint_of
+from crosstraj.report.cells import row
 from crosstraj.report.improvement import CENTRES, Improvement, improvement, over_games
 from crosstraj.report.results import Result, Spread, spread, write_json
-from crosstraj.report.returns import by_cell, details, draw, heading, notes, row
+from crosstraj.report.returns import by_cell, details, draw, heading, notes
 
 ABSENT = Improvement(math.nan, math.nan)
 

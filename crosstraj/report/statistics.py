@@ -68,10 +68,24 @@ def profile(scores: Scores, thresholds: Sequence[float]) -> list[Estimate]:
     return bootstrap([matrix(scores)], statistic)
 
 
-def probability_of_improvement(ours: Scores, theirs: Scores) -> Estimate:
-    """P(a run of ours beats one of theirs on the same game), ties as halves, mean over games."""
+def mean_difference(ours: Scores, theirs: Scores) -> Estimate:
+    """Mean over games of our mean score minus theirs; the numbers of seeds may differ."""
+    check_games(ours, theirs)
+
+    def statistic(x: Matrix, y: Matrix) -> Matrix:
+        return np.array([x.mean() - y.mean()])
+
+    return bootstrap([matrix(ours), matrix(theirs)], statistic)[0]
+
+
+def check_games(ours: Scores, theirs: Scores) -> None:
     if set(ours) != set(theirs):
         raise ValueError(f"both need the same games; {set(ours) ^ set(theirs)} are of one alone")
+
+
+def probability_of_improvement(ours: Scores, theirs: Scores) -> Estimate:
+    """P(a run of ours beats one of theirs on the same game), ties as halves, mean over games."""
+    check_games(ours, theirs)
 
     def statistic(x: Matrix, y: Matrix) -> Matrix:  # rliable's, at once instead of game by game
         above, level = x[:, None] > y[None], x[:, None] == y[None]
