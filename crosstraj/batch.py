@@ -1,7 +1,7 @@
 """Many runs, one after another or several at a time, each a process of our own command line.
 
-What a run has done is in its run directory and nowhere else: a finished one is skipped, a partial
-one resumed by its own command. One that fails does not stop the others.
+What a run has done is in its run directory, or in the logs kept of it: a finished one is skipped, a
+partial one resumed by its own command. One that fails does not stop the others.
 """
 
 import subprocess
@@ -61,7 +61,9 @@ def run_all(
 
     asked = False
     with Stop(hand_on) as stop, _display(jobs, title) as display:
-        display.say(f"{title}: {len(jobs) - len(todo)} of {len(jobs)} runs are finished")
+        kept = sum(job.logs == job.kept for job in jobs)
+        where = f" ({kept} of them kept from before)" if kept else ""
+        display.say(f"{title}: {len(jobs) - len(todo)} of {len(jobs)} runs are finished{where}")
         try:
             while running or (todo and not stop):
                 while todo and not stop and len(running) < at_once:

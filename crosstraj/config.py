@@ -269,8 +269,8 @@ class Config:
         values = dataclasses.asdict(self)
         if self.env != "ising":  # its settings tell no other runs apart
             del values["ising"]
-        for part, later in LATER.items():
-            for name, before in later.items():
+        for part in ("objective", "policy"):
+            for name, before in _before(part).items():
                 if values[part].get(name) == before:
                     del values[part][name]
         values["saving"]["runs"] = str(self.saving.runs)
@@ -281,16 +281,16 @@ class Config:
         """The inverse of `to_dict`; values that this version does not know are refused."""
         try:
             template = preset(values.get("method", ""), "default")
-            phases, policy = values.get("phases", ()), values["policy"]
+            phases, policy = values.get("phases", ()), _before("policy") | values["policy"]
             parts: dict[str, Any] = {
                 "phases": tuple(Phase(**p | {"reset": tuple(p["reset"])}) for p in phases),
                 "policy": POLICIES[policy.get("kind", "ppo")](**policy),
             }
             for name, value in values.items():
                 part = getattr(template, name)
-                if name in LATER:
-                    later = LATER[name].items()
-                    value = {k: before for k, before in later if hasattr(part, k)} | value
+                if name == "objective":
+                    later = {k: v for k, v in _before(name).items() if hasattr(part, k)}
+                    value = later | value
                 if name not in parts:
                     parts[name] = type(part)(**value) if isinstance(value, dict) else value
             parts["saving"] = replace(parts["saving"], runs=Path(parts["saving"].runs))
@@ -305,9 +305,15 @@ class Config:
 
 # Values that came after runs had been made, and what those runs did: there it is not written down,
 # so that they keep their names and go on.
-LATER = {"objective": {"least_rank": 0.0}, "policy": {"head_rate": 1.0}}
+LATER = {"objective.least_rank": 0.0, "policy.head_rate": 1.0}
 # What a run may change without becoming another run.
 NOT_IDENTITY = ("frames", "machine", "saving")
+
+
+def _before(part: str) -> dict[str, float]:
+    """The later values of one part of a configuration, by their names there."""
+    prefix = f"{part}."
+    return {k.removeprefix(prefix): v for k, v in LATER.items() if k.startswith(prefix)}
 
 
 def _paper(config: Config) -> Config:
@@ -378,7 +384,7 @@ def _procgen(config: Config) -> Config:
         return replace(config, envs=64)
     if isinstance(config.objective, PSEConfig):  # as much extra play per frame as before
         config = replace(config, objective=replace(config.objective, pairs=8))
-    return replace(config, envs=64, policy=replace(config.policy, epochs=3))
+    return replace(config, envs=64, policy=replace(config.policy, epochs=3, head_rate=1.0))
 
 
 def with_policy(config: Config, kind: str) -> Config:

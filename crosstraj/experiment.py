@@ -31,10 +31,14 @@ def experiment(arguments: list[str]) -> None:
     from crosstraj.jobs import keep, prepare
     from crosstraj.report.tables import make_table
 
-    if given.keep and plan.table == "ising":
-        raise BadInput("--keep keeps no weights, which the table `ising` is made of; leave it out")
+    whole = plan.scale == 1 and plan.table != "ising"
+    if given.keep and not whole:
+        raise BadInput(
+            "--keep is for whole experiments, and keeps no weights, which the table `ising` reads; "
+            "leave it out"
+        )
     # All of them: the table says what is missing.
-    jobs = prepare(plan.runs(), given.runs, given.kept)
+    jobs = prepare(plan.runs(), given.runs, given.kept if whole else None)
     trouble = None
     if not given.table:
         names = {run.name for run in chosen}

@@ -20,13 +20,14 @@ class Job:
     planned: Planned
     config: Config
     directory: Path
-    kept: Path  # where its logs are, or may come to be, when the run directory is gone
+    kept: Path | None  # where its logs are, or may come to be, when the run directory is gone
 
     @property
     def logs(self) -> Path:
         """The directory to read from: what was kept counts where it alone is finished."""
-        only_kept = self._done(self.kept) and not self._done(self.directory)
-        return self.kept if only_kept else self.directory
+        if self.kept is None or reached(self.directory) >= self.planned.frames:
+            return self.directory
+        return self.kept if reached(self.kept) >= self.planned.frames else self.directory
 
     @property
     def log(self) -> Path:
@@ -44,33 +45,45 @@ class Job:
             return 0
 
     def finished(self) -> bool:
-        return self._done(self.logs)
-
-    def _done(self, place: Path) -> bool:
-        try:
-            summary = json.loads((place / "summary.json").read_bytes())
-            return bool(summary["frames"] >= self.planned.frames)
-        except (OSError, ValueError, LookupError, TypeError):
-            return False
+        return reached(self.logs) >= self.planned.frames
 
 
-KEPT = ("config.json", "metrics.jsonl", "timing.jsonl", "summary.json")  # the summary comes last
+def reached(directory: Path) -> int:
+    """The frames that a run's summary tells of; 0 where there is none."""
+    try:
+        return int(json.loads((directory / "summary.json").read_bytes())["frames"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return 0
+
+
+KEPT = ("config.json", "metrics.jsonl", "timing.jsonl", "summary.json")
 
 
 def keep(jobs: Sequence[Job]) -> None:
-    """Copy what tables are made of, where a finished run is not kept yet as far as it went."""
+    """Copy what tables are made of, of finished runs that are not kept as far as they went."""
     for job in jobs:
-        if not job.finished() or job.logs == job.kept:
+        frames = reached(job.directory)
+        if job.kept is None or frames < job.planned.frames or frames <= reached(job.kept):
             continue
         try:
-            job.kept.mkdir(parents=True, exist_ok=True)
+            if (
+                json.loads((job.directory / "config.json").read_bytes())["config"]["frames"]
+                > frames
+            ):
+                continue  # being extended: its logs go on while we copy
+            fresh = job.kept.with_name(f"{job.kept.name}.new")
+            fresh.mkdir(parents=True, exist_ok=True)
             for name in KEPT:
-                shutil.copyfile(job.directory / name, job.kept / name)
-        except OSError as error:
-            raise BadInput(f"{job.kept} cannot be written: {error.strerror or error}") from error
+                shutil.copyfile(job.directory / name, fresh / name)
+            shutil.rmtree(job.kept, ignore_errors=True)
+            fresh.rename(job.kept)
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            raise BadInput(f"{job.directory} cannot be kept in {job.kept}: {error}") from error
 
 
-def prepare(runs: Sequence[Planned], place: Path, kept: Path = Path("results/runs")) -> list[Job]:
+def prepare(
+    runs: Sequence[Planned], place: Path, kept: Path | None = Path("results/runs")
+) -> list[Job]:
     """The configuration and directory of every run; a value that does not fit is refused here."""
     for game in dict.fromkeys(run.game for run in runs):
         check_env_name(game)
@@ -84,7 +97,7 @@ def prepare(runs: Sequence[Planned], place: Path, kept: Path = Path("results/run
         if directory in jobs:
             other = jobs[directory].planned.variant
             raise BadInput(f"variants {other!r} and {run.variant!r} have the same values")
-        jobs[directory] = Job(run, config, directory, kept / directory.name)
+        jobs[directory] = Job(run, config, directory, kept and kept / directory.name)
     return list(jobs.values())
 
 

@@ -194,6 +194,8 @@ def _experiment(given: dict[str, Any]) -> Experiment:
                     raise BadInput(f"variants.{name}.{what}: {one!r} is not in {what} above")
     if table == "split":
         _check_pairs(variants)
+    if "judge" in given and table != "returns":
+        raise BadInput(f"judge is for table = 'returns', and this one is {table!r}; leave it out")
     if "judge" in given and given["judge"] not in variants:
         raise unknown("variant to judge", given["judge"], variants)
     return Experiment(

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import pytest
 from crosstraj import batch, commands
 from crosstraj.cli import main
 from crosstraj.errors import BadInput
-from crosstraj.jobs import KEPT, Job, configure, keep, prepare
+from crosstraj.jobs import KEPT, Job, configure, keep, prepare, reached
 from crosstraj.plan import TABLES, read
 from crosstraj.policy.daac import DAACConfig
 from crosstraj.signals import Interrupted
@@ -197,6 +198,7 @@ def test_listing_imports_nothing_heavy(tmp_path: Path) -> None:
         (without("methods", SMALL[: SMALL.index("[variants")]), "nothing to run"),
         (SMALL.replace("seeds", "table = 'x'\nseeds"), "unknown table 'x'"),
         (SMALL.replace("seeds", "judge = 'frosen'\nseeds"), "did you mean 'frozen'?"),
+        (SMALL.replace("seeds", "judge = 'frozen'\ntable = 'health'\nseeds"), "leave it out"),
         (SMALL + 'games = ["maze"]', "variants.frozen.games: 'maze' is not in games above"),
         (SMALL + "seeds = [1]", "variants.frozen.seeds: 1 is not in seeds above"),
         (SMALL.replace("seeds", "table = 'split'\nseeds"), "named `X joint` and `X split`"),
@@ -464,24 +466,47 @@ def test_progress_counts_frames_of_the_whole(tmp_path: Path) -> None:
     assert lines.budget == 2000
 
 
+def write_logs(job: Job, frames: int, budget: int | None = None) -> None:
+    job.directory.mkdir(parents=True, exist_ok=True)
+    text = json.dumps({"config": {"frames": budget or frames}, "frames": frames}) + "\n"
+    for name in (*KEPT, "weights"):
+        (job.directory / name).write_text(text)
+
+
 def test_kept_runs_are_not_run_again_and_only_finished_ones_are_kept(tmp_path: Path) -> None:
     jobs = jobs_of(tmp_path, 2)
     for job, frames in zip(jobs, (1000, 999), strict=True):  # the budget is 1000
-        job.directory.mkdir(parents=True)
-        for name in (*KEPT, "weights"):
-            (job.directory / name).write_text(json.dumps({"frames": frames}) + "\n")
+        write_logs(job, frames)
     keep(jobs)
-    assert {p.name for p in jobs[0].kept.iterdir()} == set(KEPT)
-    assert not jobs[1].kept.exists()
+    assert jobs[0].kept is not None
+    assert {path.name for path in jobs[0].kept.iterdir()} == set(KEPT)
+    assert list((tmp_path / "kept").iterdir()) == [jobs[0].kept]
     assert jobs[0].logs == jobs[0].directory  # which may have gone on meanwhile
     shutil.rmtree(tmp_path / "runs")
     assert [job.finished() for job in jobs] == [True, False]
     assert [job.frames() for job in jobs] == [1000, 0]
     assert [job.logs for job in jobs] == [jobs[0].kept, jobs[1].directory]
-    keep(jobs)  # what is kept is not copied onto itself
-    jobs[0].directory.mkdir(parents=True)  # begun anew, for more frames
-    (jobs[0].directory / "summary.json").write_text('{"frames": 10}')
+    write_logs(jobs[0], 10)  # begun anew
     assert jobs[0].logs == jobs[0].kept
+    (trial,) = (replace(job, kept=None) for job in jobs[:1])
+    assert (trial.logs, trial.finished()) == (trial.directory, False)
+
+
+def test_the_longer_log_is_kept_and_one_that_grows_is_not_copied(tmp_path: Path) -> None:
+    (job,) = jobs_of(tmp_path, 1)
+    for frames, budget, expected in ((2000, 2000, 2000), (1500, 1500, 2000), (2500, 4000, 2000)):
+        write_logs(job, frames, budget)
+        keep([job])
+        assert job.kept is not None
+        assert reached(job.kept) == expected
+    write_logs(job, 4000)
+    keep([job])
+    assert reached(job.kept) == 4000
+    write_logs(job, 5000)
+    (job.directory / "timing.jsonl").unlink()
+    with pytest.raises(BadInput, match="cannot be kept"):
+        keep([job])
+    assert reached(job.kept) == 4000
 
 
 # --- running, in earnest
@@ -547,17 +572,20 @@ def test_an_experiment_runs_makes_its_table_and_is_then_finished(
     shutil.rmtree(tmp_path / "runs")
     capfd.readouterr()
     assert main([*command, *kept]) == 0  # a fresh clone with what was kept has nothing left to do
-    assert "2 of 2 runs are finished" in (said := capfd.readouterr().out)
+    said = capfd.readouterr().out
+    assert "2 of 2 runs are finished (2 of them kept from before)" in said
     assert "began" not in said
     assert (tmp_path / "out" / "table.md").read_bytes() == first
 
 
-def test_what_is_made_of_weights_is_not_kept(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("words", [["ising.toml"], ["learn.toml", "--scale", ".1"]])
+def test_trials_and_what_is_made_of_weights_are_not_kept(
+    words: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     places = ["--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "out")]
-    assert main(["experiment", "experiments/ising.toml", "--table", "--keep", *places]) == 2
-    assert "keeps no weights" in capfd.readouterr().err
+    words = [f"experiments/{words[0]}", *words[1:]]
+    assert main(["experiment", *words, "--table", "--keep", *places]) == 2
+    assert "--keep is for whole experiments" in capfd.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 

@@ -15,6 +15,7 @@ from crosstraj.policy import ppo
 from crosstraj.policy.experience import experience
 from crosstraj.policy.ppo import PPOConfig
 from crosstraj.randomness import Streams
+from crosstraj.report.comparison import changed_values
 from crosstraj.rollout import Rollout
 from tests.test_rollout import Scripted
 
@@ -427,6 +428,10 @@ def test_a_value_that_came_later_leaves_earlier_runs_their_name():
     assert "head_rate" not in paper["policy"]
     fast = replace(Config(), policy=PPOConfig(head_rate=4.0))
     assert Config.from_dict(fast.to_dict()).policy.head_rate == 4
+    slow = replace(preset("ctrl", "default"), policy=PPOConfig())
+    assert Config.from_dict(slow.to_dict()) == slow
+    assert changed_values(slow.to_dict()) == {"policy.head_rate": 1.0}  # a report names it
+    assert changed_values(paper) == {}
     before = Config.from_dict(paper)
     assert isinstance(before.objective, CTRLConfig)
     assert before.objective.least_rank == 0

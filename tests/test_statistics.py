@@ -26,6 +26,7 @@ from crosstraj.report.statistics import (
     aggregate,
     matrix,
     mean_and_sd,
+    mean_difference,
     probability_of_improvement,
     profile,
 )
@@ -282,3 +283,21 @@ def test_openais_ppo_stands_beside_a_run_within_a_tenth_of_its_budget() -> None:
     assert openai_ppo("starpilot", 600_000) is None
     assert openai_ppo("chess", 500_000) is None
     assert all(len(row) == len(BUDGETS) for row in OPENAI_PPO.values())
+
+
+def test_the_mean_difference_is_welchs_for_one_game_and_averages_games() -> None:
+    ours, theirs = [1.0, 2.5, 4.0], [0.5, 0.7]
+    found = mean_difference({"a": ours}, {"a": theirs})
+    expected = stats.ttest_ind(ours, theirs, equal_var=False).confidence_interval(0.95)
+    assert found == pytest.approx((2.5 - 0.6, expected.low, expected.high))
+    twice = mean_difference({"a": ours, "b": ours}, {"a": theirs, "b": theirs})
+    assert twice.value == pytest.approx(found.value)
+    # Half the variance, twice the degrees of freedom.
+    variance, freedom = 2.25 / 3 + 0.02 / 2, (2.25 / 3 + 0.02 / 2) ** 2 / (0.75**2 / 2 + 0.01**2)
+    reach = stats.t.ppf(0.975, 2 * freedom) * math.sqrt(variance / 2)
+    assert twice.high - twice.value == pytest.approx(reach)
+    one = mean_difference({"a": [1.0], "b": ours}, {"a": [3.0], "b": theirs})
+    assert (one.value, math.isnan(one.low)) == (pytest.approx((-2 + 1.9) / 2), True)
+    assert mean_difference({"a": [1.0, 1.0]}, {"a": [0.0, 0.0]}) == (1.0, 1.0, 1.0)
+    with pytest.raises(ValueError, match="the same games"):
+        mean_difference({"a": ours}, {"b": theirs})

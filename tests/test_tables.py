@@ -91,6 +91,13 @@ def test_a_run_counts_up_to_its_budget_although_it_went_on(tmp_path: Path) -> No
     assert result.speed == pytest.approx(104 / 1.5)
 
 
+def test_a_run_that_went_on_without_being_judged_here_is_not_finished_here(tmp_path: Path) -> None:
+    """A rollout has 8,192 frames: judged within one of the budget of 100, or not at all."""
+    (job,) = prepare(plan_of({"a": PPO}, seeds=(0,)).runs(), tmp_path)
+    fill(job, [update(8192), update(16384), judged(16384, 3.0)])
+    assert not read_result(job).finished
+
+
 def test_the_table_gives_means_over_finished_seeds_and_says_what_is_partial(
     tmp_path: Path,
 ) -> None:
@@ -138,17 +145,20 @@ def test_the_table_gives_means_over_finished_seeds_and_says_what_is_partial(
 def test_gains_are_differences_in_units_of_the_range_and_bold_where_they_are_clear(
     tmp_path: Path,
 ) -> None:
-    """Bigfish has a range of 39, coinrun of 5; of c one seed is missing in coinrun."""
+    """Bigfish has a range of 39, coinrun of 5; c has one seed in coinrun, d none."""
     variants = {"a": PPO, "b": FROZEN, "c": FROZEN | {"policy.epochs": 2}}
+    variants["d"] = FROZEN | {"policy.epochs": 3}
     plan = replace(plan_of(variants, games=("bigfish", "coinrun")), judge="a")
     jobs = prepare(plan.runs(), tmp_path / "runs")
     returns = {
         ("a", "bigfish"): (2.0, 4.0),
-        ("a", "coinrun"): (8.0, 9.0),
+        ("a", "coinrun"): (8.9, 9.0),
         ("b", "bigfish"): (3.0, 5.0),
-        ("b", "coinrun"): (6.0, 7.0),
+        ("b", "coinrun"): (6.9, 7.0),
         ("c", "bigfish"): (41.0, 43.0),
         ("c", "coinrun"): (9.0,),
+        ("d", "bigfish"): (3.0, 3.0),
+        ("d", "coinrun"): (),
     }
     for job in jobs:
         run = job.planned
@@ -157,14 +167,18 @@ def test_gains_are_differences_in_units_of_the_range_and_bold_where_they_are_cle
     text = make_table(plan, jobs, tmp_path / "out")[0].read_text()
     lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
     start = lines.index(["a over", "bigfish", "coinrun", "all games"])
-    b, c = lines[start + 2], lines[start + 3]
-    # -1 / 39, between (2 - 5) / 39 and (4 - 3) / 39; +2 / 5, between (8 - 7) / 5 and (9 - 6) / 5
-    assert b[:3] == ["b", "-0.026 [-0.077, +0.026]", "**+0.400 [+0.200, +0.600]**"]
-    assert b[3].startswith(f"**+{(2 / 5 - 1 / 39) / 2:.3f} [")
-    assert c[0] == "c"
+    b, c, d = lines[start + 2 : start + 5]
+    # Welch: -1 / 39 with a deviation of sqrt(2) / 39 on both sides, 2 degrees of freedom: t = 4.303
+    reach = 4.303 * math.sqrt(2 / 2 + 2 / 2) / 39
+    assert b[:2] == ["b", f"-0.026 [{-1 / 39 - reach:.3f}, {-1 / 39 + reach:+.3f}]"]
+    reach = 4.303 * 0.1 / 5 / math.sqrt(2)
+    assert b[2] == f"**+0.400 [{0.4 - reach:+.3f}, {0.4 + reach:+.3f}]**"
+    assert b[3].startswith(f"{(2 / 5 - 1 / 39) / 2:+.3f} [") or b[3].startswith("**")
     assert c[1].startswith("**-1.000 [")
-    assert c[2] == f"{(8.5 - 9) / 5:+.3f}"  # one seed has no interval
-    assert c[3] == "-"  # not over games with unequal numbers of seeds
+    assert c[2] == f"{(8.95 - 9) / 5:+.3f}"  # one seed has no interval
+    assert c[3] == f"{(-1 - 0.05 / 5) / 2:+.3f}"
+    assert d[1].startswith("+0.000 [")
+    assert d[2:] == ["-", "-"]
 
 
 def test_a_damaged_run_is_reported_and_spoils_nothing(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ but their seed are averaged, and drawn thin beside their mean; games are kept ap
 differs between the runs is said.
 """
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,10 +16,11 @@ from crosstraj.analysis.measures import NAN, Floats, rank_correlation
 from crosstraj.analysis.output import run_name
 from crosstraj.analysis.study import Analysis, Moment
 from crosstraj.analysis.summary import figure_text
-from crosstraj.config import NOT_IDENTITY, Config
+from crosstraj.config import LATER, NOT_IDENTITY, Config
 from crosstraj.logs import series
 from crosstraj.objectives import CTRLConfig, ProtoConfig
 from crosstraj.report.document import Block, Heading, Items, Picture, Table, Text, markdown
+from crosstraj.run import dotted
 
 NEAR = 0.05  # of the run's frames: an evaluation so near a snapshot is taken as its own
 
@@ -75,24 +75,16 @@ def paired(run: Course) -> tuple[Floats, Floats, Floats]:
 
 def other_differences(runs: list[Course]) -> dict[str, list[str]]:
     """Dotted keys, besides temperature and seed, in which configurations differ; their values."""
-    flat = [_dotted(run.config.to_dict()) for run in runs]
+    flat = [dotted(run.config.to_dict()) for run in runs]
     meant = {"seed"} | {f"objective.{name}" for run in runs for name in temperatures_of(run)}
     meant |= {key for config in flat for key in config if key.split(".")[0] in NOT_IDENTITY}
     found: dict[str, list[str]] = {}
     for key in sorted(set().union(*flat) - meant):
-        values = [str(config.get(key, "absent")) for config in flat]
+        values = [str(config.get(key, LATER.get(key, "absent"))) for config in flat]
         if len(set(values)) > 1:
             found[key] = sorted(set(values))
     budgets = sorted({f"{run.frames:,}" for run in runs})
     return found | ({"frames trained": budgets} if len(budgets) > 1 else {})
-
-
-def _dotted(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    for key, value in values.items():
-        inner = _dotted(value, f"{prefix}{key}.") if isinstance(value, dict) else {}
-        flat |= inner or {prefix + key: value}
-    return flat
 
 
 def draw(runs: list[Course]) -> bytes:

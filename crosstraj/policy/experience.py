@@ -25,7 +25,7 @@ class PolicyConfig:
     learning_rate: float = 5e-4
     """Adam's step size."""
     head_rate: float = 1.0
-    """The heads' step size as a multiple, so that they follow an encoder that others move too."""
+    """What is not the encoder steps so many times as far; a value network of its own does not."""
     adam_epsilon: float = 1e-5
     """Adam's epsilon."""
     max_grad_norm: float = 0.5

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from crosstraj.config import preset
+from crosstraj.config import LATER, preset
 from crosstraj.envs import GAMES
 from crosstraj.errors import BadInput
 from crosstraj.evaluate import EASY_RANGE, normalised
@@ -169,9 +169,10 @@ def changed_values(config: dict[str, Any]) -> dict[str, Any] | None:
     except BadInput:
         return None
     base = dotted(start.to_dict())
+    values = {name: before for name, before in LATER.items() if name in base} | dotted(config)
     return {
         name: value
-        for name, value in dotted(config).items()
+        for name, value in values.items()
         if name.partition(".")[0] not in NOT_VARIANT
         and name not in _of_the_game(config)
         and base.get(name) != value

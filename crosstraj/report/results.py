@@ -60,10 +60,11 @@ def read_result(job: Job) -> Result:
     known = (run.variant, run.game, run.seed, run.frames, str(directory), easy)
     try:
         rows, timing = (read_rows(directory / f"{log}.jsonl") for log in ("metrics", "timing"))
-        judged = [row for row in rows if row["row"] == "evaluation" and row["frames"] >= run.frames]
+        # A run that went on may not have stopped here to be judged: then it is not finished here.
+        end = range(run.frames, run.frames + job.config.rollout_frames)
+        judged = [row for row in rows if row["row"] == "evaluation" and row["frames"] in end]
         if judged:
-            end = judged[0]["frames"]
-            rows = [row for row in rows if row["frames"] <= end]
+            rows = [row for row in rows if row["frames"] <= judged[0]["frames"]]
         frames = rows[-1]["frames"] if rows else 0
         seconds = [row["seconds"] for row in timing if row["frames"] <= frames]
         figures: dict[str, float] = {}

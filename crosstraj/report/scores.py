@@ -61,9 +61,8 @@ def gains(cells: Cells, judged: str) -> str:
 
 def gain(ours: Scores, theirs: Scores) -> str:
     """The difference of mean scores, in bold where its interval is on one side of zero."""
-    both = (ours, theirs)
-    if any(len({len(v) for v in scores.values()} | {0}) != 2 for scores in both):
-        return "-"  # a game without a run, or unequal numbers of seeds
-    estimate = mean_difference(*both)
+    if not all(values for scores in (ours, theirs) for values in scores.values()):
+        return "-"  # a game without a finished run
+    estimate = mean_difference(ours, theirs)
     text = with_interval(estimate, sign="+")
     return f"**{text}**" if estimate.low > 0 or estimate.high < 0 else text

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from rliable import library, metrics
+from scipy.special import stdtrit
 
 Scores = Mapping[str, Sequence[float]]  # game -> one score per seed
 Matrix = NDArray[np.float64]  # [seed, game], as rliable wants it
@@ -69,13 +70,24 @@ def profile(scores: Scores, thresholds: Sequence[float]) -> list[Estimate]:
 
 
 def mean_difference(ours: Scores, theirs: Scores) -> Estimate:
-    """Mean over games of our mean score minus theirs; the numbers of seeds may differ."""
+    """Mean over games of our mean score minus theirs, with Welch's interval.
+
+    Numbers of seeds may differ; where one has a single seed there is no interval. A bootstrap of
+    three seeds would call one in six differences clear where there is none.
+    """
     check_games(ours, theirs)
-
-    def statistic(x: Matrix, y: Matrix) -> Matrix:
-        return np.array([x.mean() - y.mean()])
-
-    return bootstrap([matrix(ours), matrix(theirs)], statistic)[0]
+    samples = [np.asarray(scores[game], float) for scores in (ours, theirs) for game in ours]
+    value = np.mean([np.mean(ours[game]) - np.mean(theirs[game]) for game in ours])
+    if min(map(len, samples)) < 2:
+        return Estimate(float(value))
+    variances = np.array([s.var(ddof=1) / len(s) for s in samples]) / len(ours) ** 2
+    if not variances.any():
+        return Estimate(*[float(value)] * 3)
+    freedoms = variances.sum() ** 2 / sum(
+        v**2 / (len(s) - 1) for v, s in zip(variances, samples, strict=True)
+    )
+    reach = stdtrit(freedoms, (1 + CONFIDENCE) / 2) * np.sqrt(variances.sum())
+    return Estimate(float(value), float(value - reach), float(value + reach))
 
 
 def check_games(ours: Scores, theirs: Scores) -> None:
