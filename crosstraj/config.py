@@ -408,7 +408,7 @@ def preset(method: str, name: str) -> Config:
                 encoder_grad="both",
                 order="policy",
                 policy=PPOConfig(head_rate=4.0),
-                representation=RepresentationConfig(learning_rate=2e-3, encoder_rate=0.3),
+                representation=RepresentationConfig(learning_rate=2e-3, encoder_rate=0.1),
             )
         case "dbc":  # the source steps the encoder with Adams of its own
             config = Config(method="dbc", objective=DBCConfig(), encoder_grad="both")

@@ -516,7 +516,7 @@ def test_presets_say_what_the_paper_says():
     assert (mine.swap_codes, mine.head_norm, ours.feature_norm) == (True, "batch", "none")
     assert (mine.least_rank, o.least_rank, r.least_rank) == (32, 0, 0)
     assert (ours.encoder_grad, ours.order) == ("both", "policy")
-    assert (ours.representation.learning_rate, ours.representation.encoder_rate) == (2e-3, 0.3)
+    assert (ours.representation.learning_rate, ours.representation.encoder_rate) == (2e-3, 0.1)
     assert ours.policy == replace(preset("ppo", "default").policy, head_rate=4.0)
     assert paper.policy == preset("ppo", "default").policy
     assert release.policy == preset("ppo", "procgen").policy
