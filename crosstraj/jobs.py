@@ -66,10 +66,8 @@ def keep(jobs: Sequence[Job]) -> None:
         if job.kept is None or frames < job.planned.frames or frames <= reached(job.kept):
             continue
         try:
-            if (
-                json.loads((job.directory / "config.json").read_bytes())["config"]["frames"]
-                > frames
-            ):
+            stored = json.loads((job.directory / "config.json").read_bytes())
+            if stored["config"]["frames"] > frames:
                 continue  # being extended: its logs go on while we copy
             fresh = job.kept.with_name(f"{job.kept.name}.new")
             fresh.mkdir(parents=True, exist_ok=True)
