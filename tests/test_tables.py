@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scipy import stats
 
 from crosstraj.errors import BadInput
 from crosstraj.experiment import default_out
@@ -173,7 +174,13 @@ def test_gains_are_differences_in_units_of_the_range_and_bold_where_they_are_cle
     assert b[:2] == ["b", f"-0.026 [{-1 / 39 - reach:.3f}, {-1 / 39 + reach:+.3f}]"]
     reach = 4.303 * 0.1 / 5 / math.sqrt(2)
     assert b[2] == f"**+0.400 [{0.4 - reach:+.3f}, {0.4 + reach:+.3f}]**"
-    assert b[3].startswith(f"{(2 / 5 - 1 / 39) / 2:+.3f} [") or b[3].startswith("**")
+    # Over both games: the variances of four means, added up, over two games squared.
+    parts = [1 / 39**2] * 2 + [0.005 / 2 / 25] * 2
+    freedom = sum(parts) ** 2 / sum(part**2 for part in parts)
+    reach = stats.t.ppf(0.975, freedom) * math.sqrt(sum(parts)) / 2
+    mean = (2 / 5 - 1 / 39) / 2
+    assert b[3].strip("*") == f"{mean:+.3f} [{mean - reach:+.3f}, {mean + reach:+.3f}]"
+    assert b[3].startswith("**") == (mean > reach)
     assert c[1].startswith("**-1.000 [")
     assert c[2] == f"{(8.95 - 9) / 5:+.3f}"  # one seed has no interval
     assert c[3] == f"{(-1 - 0.05 / 5) / 2:+.3f}"

@@ -72,8 +72,8 @@ def profile(scores: Scores, thresholds: Sequence[float]) -> list[Estimate]:
 def mean_difference(ours: Scores, theirs: Scores) -> Estimate:
     """Mean over games of our mean score minus theirs, with Welch's interval.
 
-    Numbers of seeds may differ; where one has a single seed there is no interval. A bootstrap of
-    three seeds would call one in six differences clear where there is none.
+    Numbers of seeds may differ; where one has a single seed there is no interval. The bootstrap's
+    is too narrow for a handful of seeds to call a difference clear.
     """
     check_games(ours, theirs)
     samples = [np.asarray(scores[game], float) for scores in (ours, theirs) for game in ours]
