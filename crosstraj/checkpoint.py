@@ -168,7 +168,7 @@ def _publish(parent: Path, step: int, files: dict[str, bytes], facts: Facts) -> 
             _remove(building)
         raise
     with suppress(OSError):
-        _remove(_old(target))
+        _discard(_old(target))
     return target
 
 
@@ -181,9 +181,9 @@ def _set_aside(target: Path) -> None:
     try:
         _contents(target)
     except Broken:
-        _remove(target)
+        _discard(target)
     else:
-        _remove(_old(target))
+        _discard(_old(target))
         _rename(target, _old(target))
 
 
@@ -201,10 +201,16 @@ def _prune(parent: Path, latest: Path) -> None:
             break
     for path in paths:
         if path not in keep:
-            trash = path.with_name(f".tmp-{path.name}")
-            _remove(trash)
-            _rename(path, trash)  # gone at once: an observer never meets half a checkpoint
-            _remove(trash)
+            _discard(path)
+
+
+def _discard(path: Path) -> None:
+    """Remove a checkpoint, if there is one; an observer never meets half of it."""
+    if os.path.lexists(path):
+        trash = path.with_name(f".tmp-{path.name}")
+        _remove(trash)
+        _rename(path, trash)
+        _remove(trash)
 
 
 # --- Reading
