@@ -320,7 +320,7 @@ def test_the_health_of_a_run_is_its_last_figures_the_median_kl_and_the_change_of
     assert found["runs"][0]["feature scale over its start"] == pytest.approx(3.0)
 
 
-@pytest.mark.parametrize("name", ["learn_steps", "learn_rate", "health", "learn"])
+@pytest.mark.parametrize("name", ["learn_steps", "learn_rate", "health", "learn", "learn_1m"])
 def test_the_tables_in_results_are_those_of_the_logs_kept_there(name: str, tmp_path: Path) -> None:
     """Without any run directory, as in a fresh clone."""
     plan = read(Path(f"experiments/{name}.toml"))
