@@ -73,6 +73,19 @@ def draw_members(
     return order[torch.where(valid, place, 0)], valid
 
 
+def centred(features: Tensor, group: Tensor, groups: int) -> Tensor:
+    """Each row of features [F, D] less the mean of its group; group: [F] in 0 .. groups - 1.
+
+    Gradient flows through the mean, too. Both directions add in a fixed order on any number of
+    threads, which `index_add` and `features[group]` do not.
+    """
+    size = torch.bincount(group, minlength=groups)
+    together = features.index_select(0, group.argsort(stable=True))  # a group's rows side by side
+    total = torch.segment_reduce(together, "sum", lengths=size)
+    mean = total / size.clamp(min=1)[:, None]  # a group that has no rows is never asked for
+    return features - mean.index_select(0, group)
+
+
 def squared_distance(a: Tensor, b: Tensor) -> Tensor:
     """||a - b||^2 along the last axis; for unit vectors this is 2 - 2 cos(a, b)."""
     return (a - b).square().sum(-1)

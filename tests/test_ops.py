@@ -155,6 +155,56 @@ def test_drawing_members_equals_a_slow_loop_over_who_may_be_drawn():
                 assert int(member[n, k]) in allowed
 
 
+def slow_centred(features: torch.Tensor, group: torch.Tensor) -> torch.Tensor:
+    rows = []
+    for i in range(len(features)):
+        own = [features[j] for j in range(len(features)) if group[j] == group[i]]
+        rows.append(features[i] - sum(own) / len(own))
+    return torch.stack(rows)
+
+
+@pytest.mark.parametrize(
+    "group", [[0, 0, 0, 1, 1, 3, 4, 4], [4, 0, 3, 0, 1, 4, 0, 1], [2, 2, 2, 2, 2, 2, 2, 2]]
+)
+def test_centring_equals_a_slow_loop_forward_and_backward(group):
+    group = torch.tensor(group)  # group 2 is empty in the first two, group 3 has one row
+    features = torch.randn(8, 3, generator=rng(), dtype=torch.float64, requires_grad=True)
+    found, expected = ops.centred(features, group, 5), slow_centred(features, group)
+    torch.testing.assert_close(found, expected)
+    weight = torch.randn(8, 3, generator=rng(1), dtype=torch.float64)
+    slope, slow = (torch.autograd.grad((x * weight).sum(), features)[0] for x in (found, expected))
+    torch.testing.assert_close(slope, slow)
+
+
+def test_centred_rows_of_a_group_sum_to_zero_and_forget_what_is_added_to_the_group():
+    group = torch.arange(6).repeat_interleave(5)
+    features = torch.randn(30, 4, generator=rng())
+    found = ops.centred(features, group, 6)
+    torch.testing.assert_close(found.view(6, 5, 4).sum(1), torch.zeros(6, 4), atol=1e-5, rtol=0)
+    added = 10 * torch.randn(6, 4, generator=rng(1))
+    torch.testing.assert_close(
+        ops.centred(features + added.repeat_interleave(5, 0), group, 6), found, atol=1e-5, rtol=0
+    )
+
+
+def test_centring_on_two_threads_is_the_same_each_time_forward_and_backward():
+    threads = torch.get_num_threads()
+    group = torch.randint(64, (2048,), generator=rng()).sort().values
+    features = torch.randn(2048, 256, generator=rng(1), requires_grad=True)
+    weight = torch.randn(2048, 256, generator=rng(2))
+    try:
+        torch.set_num_threads(2)
+        for repeat in range(20):
+            found = ops.centred(features, group, 64)
+            (slope,) = torch.autograd.grad((found * weight).sum(), features)
+            if repeat == 0:
+                first, first_slope = found.detach(), slope
+            assert torch.equal(found, first)
+            assert torch.equal(slope, first_slope)
+    finally:
+        torch.set_num_threads(threads)
+
+
 def test_squared_distance_of_unit_vectors_is_two_minus_two_cosines():
     a, b = (ops.unit(torch.randn(9, 4, generator=rng(s))) for s in (0, 1))
     torch.testing.assert_close(ops.squared_distance(a, b), 2 - 2 * (a * b).sum(-1))
