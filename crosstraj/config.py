@@ -52,9 +52,17 @@ class RepresentationConfig:
     """Bound on the norm of the gradient (released code)."""
     encoder_rate: float = 1.0
     """The encoder's step size as a share of the heads', so that the policy can follow (paper 1)."""
+    weight: float = 1.0
+    """Weight of the objective's loss; with 0 the run equals the policy alone, to the bit."""
+    max_ratio: float = 0.0
+    """In a joint step, bound the objective's gradient on the encoder to this many times the
+    policy's; 0 means no bound."""
+    anchor: float = 0.0
+    """In a pass of its own, weight of a loss that holds the policy and its values in place."""
 
     def __post_init__(self) -> None:
         check_range(self, "representation.", "epochs", "minibatches", at_least=1)
+        check_range(self, "representation.", "weight", "max_ratio", "anchor", at_least=0)
         check_range(self, "representation.", "learning_rate", "adam_epsilon", at_least=0)
         check_range(self, "representation.", "encoder_rate", at_least=0)
         check_range(self, "representation.", "max_grad_norm", above=0)
@@ -269,7 +277,7 @@ class Config:
         values = dataclasses.asdict(self)
         if self.env != "ising":  # its settings tell no other runs apart
             del values["ising"]
-        for part in ("objective", "policy"):
+        for part in ("objective", "policy", "representation"):
             for name, before in _before(part).items():
                 if values[part].get(name) == before:
                     del values[part][name]
@@ -281,7 +289,7 @@ class Config:
         """The inverse of `to_dict`; values that this version does not know are refused."""
         try:
             template = preset(values.get("method", ""), "default")
-            phases, policy = values.get("phases", ()), _before("policy") | values["policy"]
+            phases, policy = values.get("phases", ()), values["policy"]
             parts: dict[str, Any] = {
                 "phases": tuple(Phase(**p | {"reset": tuple(p["reset"])}) for p in phases),
                 "policy": POLICIES[policy.get("kind", "ppo")](**policy),
@@ -305,12 +313,20 @@ class Config:
 
 # Values that came after runs had been made, and what those runs did: there it is not written down,
 # so that they keep their names and go on.
-LATER = {"objective.least_rank": 0.0, "policy.head_rate": 1.0}
+LATER: dict[str, Any] = {
+    "objective.least_rank": 0.0,
+    "policy.head_rate": 1.0,
+    "policy.stretch": 0,
+    "policy.advantages": "minibatch",
+    "representation.weight": 1.0,
+    "representation.max_ratio": 0.0,
+    "representation.anchor": 0.0,
+}
 # What a run may change without becoming another run.
 NOT_IDENTITY = ("frames", "machine", "saving")
 
 
-def _before(part: str) -> dict[str, float]:
+def _before(part: str) -> dict[str, Any]:
     """The later values of one part of a configuration, by their names there."""
     prefix = f"{part}."
     return {k.removeprefix(prefix): v for k, v in LATER.items() if k.startswith(prefix)}

@@ -20,9 +20,9 @@ from crosstraj.config import Config
 from crosstraj.envs import make_envs
 from crosstraj.envs.stack import AnyEnvs
 from crosstraj.errors import BadInput
-from crosstraj.learner import image_and_actions
 from crosstraj.objectives import PSEConfig
 from crosstraj.pairs import PairedPlay, Uniform
+from crosstraj.parts import image_and_actions
 from crosstraj.trained import read_config, read_weights
 
 INDEX = "experts.json"

@@ -1,113 +1,36 @@
-"""The learner: agent, objective and their optimisers, and where gradients go.
-
-`encoder_grad` says who trains the encoder: nobody, the policy (rl), the objective (ssl), or both,
-with two Adam states. It is decided here, once per phase: what an optimiser does not own it cannot
-move. A value network of its own (DAAC) has an optimiser of its own, and nobody else moves it.
-"""
+"""The learner: what is learnt from one rollout, and in which order."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, assert_never
 
 import torch
-import torch.nn.functional as F
-from gymnasium.spaces import Box, Discrete
-from gymnasium.vector import VectorEnv
 from torch import Tensor
 
 from crosstraj import ops
-from crosstraj.agent import Agent
-from crosstraj.config import Config
-from crosstraj.errors import BadInput
-from crosstraj.networks import Encode, Impala, linear
-from crosstraj.objectives import make_objective
-from crosstraj.optimise import Averages, Optimiser
-from crosstraj.phases import Phase
+from crosstraj.joint import (
+    Anchor,
+    Gradients,
+    at_features,
+    norm,
+    summed,
+    take,
+    through_encoder,
+)
+from crosstraj.networks import Encode
+from crosstraj.optimise import Averages
+from crosstraj.parts import Parts
 from crosstraj.policy import daac, ppo
 from crosstraj.policy.daac import DAACAgent, DAACConfig
 from crosstraj.policy.experience import Experience, minibatches
 from crosstraj.policy.ppo import PPOConfig
-from crosstraj.randomness import Streams
 from crosstraj.rollout import Rollout
+from crosstraj.views import Stretches
 
 Metrics = dict[str, float]
 
 
-class Learner:
-    def __init__(self, config: Config, envs: VectorEnv[Any, Any, Any], streams: Streams) -> None:
-        self.config, self.streams = config, streams
-        image, actions = image_and_actions(envs)
-        self.device = torch.device(config.machine.device)
-        self.objective = make_objective(config.objective, actions, streams.weights).to(self.device)
-        kind = DAACAgent if isinstance(config.policy, DAACConfig) else Agent
-        self.agent = kind(
-            image,
-            actions,
-            encoder=config.encoder,
-            feature_norm=config.feature_norm,
-            context=self.objective.context,
-            rng=streams.weights,
-            split_at=config.split_at,
-        ).to(self.device)
-        encoders = [part for part in self.agent.modules() if isinstance(part, Impala)]
-        for encoder in encoders:
-            encoder.autocast = config.machine.bfloat16
-            if config.machine.kernels == "native":
-                encoder.use_native()
-        self.objective.attach(self.agent.encoder)
-        if config.machine.compile:
-            for encoder in encoders:
-                encoder.compile_for(config.machine.piece, config.envs, config.evaluation.envs)
-        self.rollouts = 0  # learnt from so far: DAAC's values need not learn from each
-        self._route(config.schedule[0])
-
-    def begin(self, phase: Phase) -> None:
-        """Route gradients as this phase asks; what is trained on keeps its Adam moments."""
-        kept = self.state_dict()
-        self._route(phase)
-        self.load_state_dict(kept)
-
-    def _route(self, phase: Phase) -> None:
-        grad = phase.encoder_grad or self.config.encoder_grad
-        self.objective_weight = phase.objective_weight
-        self.by_policy = grad in ("rl", "both")
-        self.by_objective = grad in ("ssl", "both") and phase.objective_weight > 0
-        self._make_optimisers()
-
-    def reset_value(self) -> None:
-        """A new value head without moments, for rewards of another kind."""
-        head = self.agent.value
-        fresh = linear(head.in_features, 1, 1.0, self.streams.weights)
-        head.load_state_dict(fresh.state_dict())
-        for optimiser in (self.policy_optimiser, self.value_optimiser):
-            optimiser.forget(head.parameters())
-
-    def _make_optimisers(self) -> None:
-        config = self.config
-        named = dict(self.agent.named_parameters())
-        encoder = {name: p for name, p in named.items() if name.startswith("encoder.")}
-        value = {n: p for n, p in named.items() if n.startswith(self.agent.value_network)}
-        heads = {n: p for n, p in named.items() if n not in encoder and n not in value}
-        own = {
-            f"objective.{name}": p
-            for name, p in self.objective.named_parameters()
-            if p.requires_grad  # target networks only follow
-        }
-        # In joint order one optimiser steps the encoder with the summed gradient.
-        twice = config.order != "joint" or not self.by_policy
-        p, r = config.policy, config.representation
-        bounds = {"epsilon": p.adam_epsilon, "max_norm": p.max_grad_norm}
-        self.policy_optimiser = Optimiser(
-            (heads, p.head_rate * p.learning_rate),
-            (encoder if self.by_policy else {}, p.learning_rate),
-            **bounds,
-        )
-        self.value_optimiser = Optimiser((value, p.learning_rate), **bounds)
-        self.objective_optimiser = Optimiser(
-            (own, r.learning_rate),
-            (encoder if self.by_objective and twice else {}, r.encoder_rate * r.learning_rate),
-            epsilon=r.adam_epsilon,
-            max_norm=r.max_grad_norm,
-        )
+class Learner(Parts):
+    """Updates all that it owns from one rollout after another."""
 
     def update(self, rollout: Rollout, steps: Experience) -> Metrics:
         """Everything that is learnt from one rollout, in the order asked for."""
@@ -122,6 +45,9 @@ class Learner:
                 metrics = self.update_jointly(rollout, steps)
             case other:
                 assert_never(other)
+        own, others = (metrics.pop(f"{who}_on_encoder", 0.0) for who in ("objective", "policy"))
+        if own and others:
+            metrics["gradient_ratio"] = own / others
         metrics |= self.update_value(rollout, steps)
         self.rollouts += 1
         return metrics
@@ -129,22 +55,22 @@ class Learner:
     def update_objective(self, rollout: Rollout) -> Metrics:
         averages = Averages()
         before = self.opinions(rollout) if self.by_objective else None
+        anchor = self.anchor()
         for batch in self.objective_batches(rollout, self.config.representation.epochs):
             self.objective_optimiser.zero()
-            self.objective_backward(batch, averages)
+            self.objective_backward(batch, averages, anchor)
+            self.note_norm("objective", averages)
             averages.add(objective_grad_norm=self.objective_optimiser.step())
             self.objective.after_step(self.agent.encoder)
         if before is not None:
-            after = self.opinions(rollout)
-            kl = F.kl_div(after, before, log_target=True, reduction="batchmean")
-            averages.add(objective_kl=kl)
+            averages.add(objective_kl=ops.divergence(before, self.opinions(rollout)))
         return averages.numbers()
 
     @torch.no_grad()
     def opinions(self, rollout: Rollout) -> Tensor:
         """Log-probabilities of all actions in some of the frames: does the policy stand still?"""
         frames, context = rollout.frames(), rollout.context[:-1].flatten(0, 1)
-        frames, context = sample(frames, 128), sample(context, 128)
+        frames, context = ops.sample(frames, 128), ops.sample(context, 128)
         encode = Encode(self.agent.encoder, live=False, piece=self.config.machine.piece)
         return self.agent.decide(frames, self.agent.read(encode, frames), context)[0]
 
@@ -152,29 +78,98 @@ class Learner:
         """`moved`: the objective has changed the encoder since the rollout was played."""
         averages = Averages()
         features_of, piece = self.feature_reader(rollout, averages, moved=moved)
-        for index in self.policy_batches(len(steps.action)):
+        for minibatch in self.policy_batches(rollout.done):
             self.policy_optimiser.zero()
-            terms = self.policy_backward(features_of, steps, index, piece)
+            terms = self.policy_backward(features_of, steps, minibatch.frame, piece)
+            self.note_norm("policy", averages)
             averages.add(policy_grad_norm=self.policy_optimiser.step(), **terms._asdict())
         return averages.numbers()
 
     def update_jointly(self, rollout: Rollout, steps: Experience) -> Metrics:
-        """One step on the summed loss per minibatch; the policy says how many epochs."""
+        """One step on the summed loss per minibatch; the policy says how many epochs.
+
+        In one pass where the objective reads the policy's own frames; else it has its own.
+        """
         averages = Averages()
         features_of, piece = self.feature_reader(rollout, averages, moved=False)
-        batches = self.objective_batches(rollout, self.config.policy.epochs)
-        for index in self.policy_batches(len(steps.action)):
+        shared = self.one_pass
+        batches = self.objective_batches(rollout, 0 if shared else self.config.policy.epochs)
+        for number, minibatch in enumerate(self.policy_batches(rollout.done)):
             self.policy_optimiser.zero()
             self.objective_optimiser.zero()
-            terms = self.policy_backward(features_of, steps, index, piece)
-            # None where there is no objective, or where fragments were too short for a batch.
-            if (batch := next(batches, None)) is not None:
-                self.objective_backward(batch, averages)
+            if shared:
+                batch = self.objective.batch(rollout, minibatch, self.streams.objective)
+                frames = rollout.frames().index_select(0, minibatch.frame)
+                chosen = self.policy_steps(steps, minibatch.frame)
+                terms, own = self.shared_backward(
+                    frames, chosen, batch, averages, apart=number == 0
+                )
+            else:
+                # None where there is no objective, or where fragments were too short for a batch.
+                batch = next(batches, None)
+                terms = self.policy_backward(features_of, steps, minibatch.frame, piece)
+                own = self.added_backward(batch, averages) if batch is not None else {}
+            if batch is not None:
                 averages.add(objective_grad_norm=self.objective_optimiser.step())
-            averages.add(policy_grad_norm=self.policy_optimiser.step(), **terms._asdict())
+            norm = self.policy_optimiser.step()
+            averages.add(policy_grad_norm=norm, **terms._asdict())
             if batch is not None:
                 self.objective.after_step(self.agent.encoder)  # which has moved just now
+            if own and number == 0:
+                averages.add(objective_kl=self.trial_kl(rollout, own, norm))
         return averages.numbers()
+
+    def added_backward(self, batch: Any, averages: Averages) -> Gradients:
+        """Adds an objective's gradient to the policy's; returns its part on the encoder."""
+        policy = take(self.encoder)
+        self.objective_backward(batch, averages)
+        most = self.config.representation.max_ratio
+        own, figures = summed(self.encoder, policy, take(self.encoder), most)
+        averages.add(**figures)
+        return own
+
+    def shared_backward(
+        self, frames: Tensor, steps: Experience, batch: Any, averages: Averages, *, apart: bool
+    ) -> tuple[ppo.Terms | daac.Terms, Gradients]:
+        """Adds the gradients of both losses, from one encoding of the frames."""
+
+        def objective(features: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+            loss, evidence = self.objective.loss_of(features, batch, self.streams.objective)
+            return self.objective_weight * loss, {"objective_loss": loss, **evidence}
+
+        features = self.live_encode(self.by_policy or self.by_objective)(frames)
+        policy, terms = at_features(features, lambda read: self.policy_loss(read, steps))
+        own = None
+        if batch is not None:
+            own, evidence = at_features(features, objective)
+            averages.add(**evidence)
+        mine, figures = through_encoder(
+            self.encoder,
+            features,
+            policy if self.by_policy else None,
+            own if self.by_objective else None,
+            self.config.representation.max_ratio,
+            apart=apart,
+        )
+        averages.add(**figures)
+        return terms, mine
+
+    def trial_kl(self, rollout: Rollout, own: Gradients, total: Tensor) -> Tensor:
+        """How far the policy would move by the objective's part of one joint step alone.
+
+        own: that part on the encoder, before the bound on the norm of all, `total`.
+        """
+        optimiser = self.policy_optimiser if self.by_policy else self.objective_optimiser
+        kept = (optimiser.max_norm / (total + 1e-6)).clamp(max=1)
+        before = self.opinions(rollout)
+        with optimiser.tried({name: kept * gradient for name, gradient in own.items()}):
+            return ops.divergence(before, self.opinions(rollout))
+
+    def note_norm(self, whose: str, averages: Averages) -> None:
+        """The norm of the encoder's gradient, where both train it: `update` makes a ratio of it."""
+        grads = {name: p.grad for name, p in self.encoder.items() if p.grad is not None}
+        if grads and self.by_policy and self.by_objective:
+            averages.add(**{f"{whose}_on_encoder": norm(grads)})
 
     def update_value(self, rollout: Rollout, steps: Experience) -> Metrics:
         """A value network of its own: its own epochs over the same rollout, the same targets."""
@@ -183,9 +178,9 @@ class Learner:
             return {}
         assert isinstance(self.agent, DAACAgent)
         frames, piece = rollout.frames(), self.config.machine.piece
-        for index in self.policy_batches(len(steps.action), policy.value_epochs):
+        for minibatch in self.policy_batches(rollout.done, policy.value_epochs):
             self.value_optimiser.zero()
-            error = daac.value_backward(self.agent, frames, steps, index, piece, policy)
+            error = daac.value_backward(self.agent, frames, steps, minibatch.frame, piece, policy)
             averages.add(value_error=error, value_grad_norm=self.value_optimiser.step())
         return averages.numbers()
 
@@ -203,6 +198,30 @@ class Learner:
                 assert isinstance(self.agent, DAACAgent)
                 return daac.backward(self.agent, features_of, steps, index, piece, policy)
 
+    def policy_loss(
+        self, features: Tensor, steps: Experience
+    ) -> tuple[Tensor, ppo.Terms | daac.Terms]:
+        match self.config.policy:
+            case PPOConfig() as policy:
+                return ppo.loss(self.agent, features, steps, policy)
+            case DAACConfig() as policy:
+                assert isinstance(self.agent, DAACAgent)
+                return daac.loss(self.agent, features, steps, policy)
+
+    def policy_steps(self, steps: Experience, index: Tensor) -> Experience:
+        match self.config.policy:
+            case PPOConfig() as policy:
+                return ppo.chosen(steps, index, policy)
+            case DAACConfig():
+                return daac.chosen(steps, index)
+
+    @property
+    def one_pass(self) -> bool:
+        """Does the objective read the frames of the policy's own minibatches?"""
+        config = self.config
+        stretches = config.policy.stretch > 0 and config.split_at == "fc"
+        return self.objective.reads_stretches and stretches and self.objective_weight > 0
+
     def objective_batches(self, rollout: Rollout, epochs: int) -> Iterator[Any]:
         """All batches of one update, over however many passes."""
         if self.objective_weight:
@@ -211,23 +230,36 @@ class Learner:
         for _ in range(epochs if self.objective_weight else 0):
             yield from self.objective.minibatches(rollout, count, self.streams.objective)
 
-    def objective_backward(self, batch: Any, averages: Averages) -> None:
+    def live_encode(self, live: bool) -> Encode:
         machine = self.config.machine
-        encode = Encode(
-            self.agent.encoder,
-            live=self.by_objective,
-            piece=machine.piece,
-            low_memory=machine.low_memory,
+        return Encode(
+            self.agent.encoder, live=live, piece=machine.piece, low_memory=machine.low_memory
         )
+
+    def anchor(self) -> Anchor | None:
+        """What holds the policy as it is now, if a pass of the objective is to hold it."""
+        anchored = self.config.representation.anchor and self.by_objective
+        return Anchor(self.agent, self.live_encode(True)) if anchored else None
+
+    def objective_backward(
+        self, batch: Any, averages: Averages, anchor: Anchor | None = None
+    ) -> None:
+        encode = anchor or self.live_encode(self.by_objective)
         loss, evidence = self.objective.loss(encode, batch, self.streams.objective)
-        (self.objective_weight * loss).backward()
+        whole = self.objective_weight * loss
+        if anchor is not None:
+            evidence["anchor"] = anchor.loss(self.agent)
+            whole = whole + self.config.representation.anchor * evidence["anchor"]
+        whole.backward()
         averages.add(objective_loss=loss, **evidence)
 
-    def policy_batches(self, size: int, epochs: int | None = None) -> Iterator[Tensor]:
-        policy = self.config.policy
+    def policy_batches(self, done: Tensor, epochs: int | None = None) -> Iterator[Stretches]:
+        policy, done = self.config.policy, done.cpu()
         for _ in range(epochs or policy.epochs):
-            for index in minibatches(size, policy.minibatches, self.streams.policy):
-                yield index.to(self.device)
+            for minibatch in minibatches(
+                done, policy.minibatches, policy.stretch, self.streams.policy
+            ):
+                yield Stretches(*(field.to(self.device) for field in minibatch))
 
     def feature_reader(
         self, rollout: Rollout, averages: Averages, *, moved: bool
@@ -239,66 +271,8 @@ class Learner:
         if moved and self.by_objective and not self.by_policy:
             acted = agent.read(encode, frames)
         with torch.no_grad():
-            averages.add(**feature_health(agent.top(acted)))
+            averages.add(**ops.feature_health(agent.top(acted)))
         # Joint steps move the encoder between minibatches, whoever it is that trains it.
         if self.by_policy or (self.by_objective and self.config.order == "joint"):
             return lambda index: agent.read(encode, frames.index_select(0, index)), piece
         return lambda index: acted.index_select(0, index), len(acted)
-
-    def state_dict(self) -> dict[str, Any]:
-        return {
-            "policy_optimiser": self.policy_optimiser.state_dict(),
-            "value_optimiser": self.value_optimiser.state_dict(),
-            "objective_optimiser": self.objective_optimiser.state_dict(),
-            "rollouts": self.rollouts,
-        }
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.policy_optimiser.load_state_dict(state["policy_optimiser"])
-        self.value_optimiser.load_state_dict(state["value_optimiser"])
-        self.rollouts = state["rollouts"]
-        self.objective_optimiser.load_state_dict(state["objective_optimiser"])
-
-    def weights(self) -> dict[str, dict[str, Tensor]]:
-        return {"agent": self.agent.state_dict(), "objective": self.objective.state_dict()}
-
-    def flat_weights(self) -> dict[str, Tensor]:
-        """As a snapshot holds them: one name per tensor."""
-        return {
-            f"{part}/{name}": tensor
-            for part, tensors in self.weights().items()
-            for name, tensor in tensors.items()
-        }
-
-    def load_weights(self, weights: dict[str, dict[str, Tensor]]) -> None:
-        try:
-            self.agent.load_state_dict(weights["agent"])
-            self.objective.load_state_dict(weights.get("objective", {}))
-        except (RuntimeError, KeyError) as error:
-            first = str(error).strip().splitlines()[0]
-            raise BadInput(f"the weights do not fit the run's config.json: {first}") from error
-
-
-def image_and_actions(envs: VectorEnv[Any, Any, Any]) -> tuple[tuple[int, int, int], int]:
-    """Height, width and channels of a frame, and the number of actions."""
-    frame, action = envs.single_observation_space, envs.single_action_space
-    assert isinstance(frame, Box)  # make_envs has seen to it
-    assert isinstance(action, Discrete)
-    height, width, channels = frame.shape
-    return (height, width, channels), int(action.n)
-
-
-def sample(steps: Tensor, count: int) -> Tensor:
-    """Some steps of a flat rollout [S N, ...]: from everywhere, the same ones in every run."""
-    chosen = torch.randperm(len(steps), generator=torch.Generator().manual_seed(0))[:count]
-    return steps.index_select(0, chosen.to(steps.device))
-
-
-def feature_health(features: Tensor) -> dict[str, Tensor]:
-    """Can linear heads read these features? Scale, rank and dead ones, as the heads see them."""
-    spread = features.std(0)
-    return {
-        "feature_std": spread.mean(),
-        "feature_rank": ops.effective_rank(sample(features, 1024)),
-        "dead_features": (spread <= 0.01 * spread.mean()).float().mean(),
-    }

@@ -164,3 +164,24 @@ def effective_rank(matrix: Tensor) -> Tensor:
     singular, tiny = torch.linalg.svdvals(matrix), torch.finfo(matrix.dtype).tiny
     share = singular / singular.sum().clamp(min=tiny)
     return entropy(share.clamp(min=tiny)).exp()  # at 0 the entropy's gradient is infinite
+
+
+def divergence(before: Tensor, after: Tensor) -> Tensor:
+    """KL(before || after) of two policies' log-probabilities [B, actions], mean over frames."""
+    return F.kl_div(after, before, log_target=True, reduction="batchmean")
+
+
+def sample(steps: Tensor, count: int) -> Tensor:
+    """Some steps of a flat rollout [S N, ...]: from everywhere, the same ones in every run."""
+    chosen = torch.randperm(len(steps), generator=torch.Generator().manual_seed(0))[:count]
+    return steps.index_select(0, chosen.to(steps.device))
+
+
+def feature_health(features: Tensor) -> dict[str, Tensor]:
+    """Can linear heads read these features? Scale, rank and dead ones, as the heads see them."""
+    spread = features.std(0)
+    return {
+        "feature_std": spread.mean(),
+        "feature_rank": effective_rank(sample(features, 1024)),
+        "dead_features": (spread <= 0.01 * spread.mean()).float().mean(),
+    }

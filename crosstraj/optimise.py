@@ -1,6 +1,7 @@
 """Adam with a bounded gradient and a guard: what is not finite never reaches the weights."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -41,6 +42,29 @@ class Optimiser:
         if self.adam is not None:
             self.adam.step()
         return norm
+
+    @contextmanager
+    def tried(self, gradients: dict[str, Tensor]) -> Iterator[None]:
+        """In the block these parameters stand one step further, along these gradients alone.
+
+        The step is in Adam's scale as it is now, without momentum, after which they are put back to
+        the bit.
+        """
+        assert self.adam is not None
+        kept = {name: self.parameters[name].detach().clone() for name in gradients}
+        groups = {p: group for group in self.adam.param_groups for p in group["params"]}
+        with torch.no_grad():
+            for name, gradient in gradients.items():
+                parameter = self.parameters[name]
+                group, moments = groups[parameter], self.adam.state[parameter]
+                square = moments["exp_avg_sq"] / (1 - group["betas"][1] ** moments["step"].item())
+                parameter.sub_(group["lr"] * gradient / (square.sqrt() + group["eps"]))
+        try:
+            yield
+        finally:
+            with torch.no_grad():
+                for name, value in kept.items():
+                    self.parameters[name].copy_(value)
 
     def forget(self, parameters: Iterable[nn.Parameter]) -> None:
         """These begin anew: without moments."""

@@ -19,8 +19,8 @@ from crosstraj.envs import GAMES
 from crosstraj.errors import BadInput
 from crosstraj.evaluate import Examiner, evaluate, summarise
 from crosstraj.experts import INDEX, Expert, read_index
-from crosstraj.learner import image_and_actions
 from crosstraj.objectives import Objective
+from crosstraj.parts import image_and_actions
 from crosstraj.progress import display_for
 from crosstraj.randomness import EVALUATIONS, generator
 from crosstraj.rollout import Decision

@@ -6,7 +6,7 @@ from torch import Tensor
 
 STREAMS = ("weights", "acting", "policy", "objective")  # the order is part of every run's identity
 # Spawn keys far from those of the streams.
-ENVIRONMENTS, EVALUATIONS, BRANCHES, ANALYSES = 100, 200, 300, 400
+ENVIRONMENTS, EVALUATIONS, BRANCHES, ANALYSES, OBJECTIVES = 100, 200, 300, 400, 500
 
 
 def derived_seed(seed: int, *path: int) -> int:

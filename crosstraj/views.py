@@ -20,6 +20,11 @@ class Views(NamedTuple):
     partner: Tensor  # [B] the view whose code this one predicts: itself, unless codes are swapped
 
 
+class Stretches(NamedTuple):
+    frame: Tensor  # [F] flat index t * N + n of each frame, stretch by stretch, in time order
+    stretch: Tensor  # [F] the stretch of each frame, counted from 0 and ascending
+
+
 class Windows(NamedTuple):
     frame: Tensor  # [F] flat index t * N + n of each frame of this minibatch in the rollout
     position: Tensor  # [B, L] positions in `frame` of L consecutive steps
@@ -68,6 +73,30 @@ def deal_blocks(
     shift = torch.randint(count, (envs,), generator=rng)
     run = (torch.arange(steps)[:, None] + (length - first) % length) // length
     return (run + shift) % count, run
+
+
+def stretches(done: Tensor, count: int, length: int, rng: torch.Generator) -> Iterator[Stretches]:
+    """Minibatches of stretches: about `length` consecutive steps of one episode each.
+
+    Each row is cut at a random place into S // length blocks of equal length (what lies before the
+    first cut and after the last is one block), and its blocks are dealt in random order, rows one
+    after another, round the minibatches like cards: all have nearly as many steps, and where a row
+    has a block for each minibatch, each holds every row. Episode ends cut blocks into stretches.
+    """
+    steps, envs = done.shape
+    blocks = max(1, steps // length)
+    size = -(-steps // blocks)
+    first = torch.randint(size, (envs,), generator=rng)
+    piece = (torch.arange(steps)[:, None] + first) // size  # [S, N], 0 to `blocks`
+    place = torch.rand(blocks, envs, generator=rng).argsort(0)
+    row = torch.randperm(envs, generator=rng)
+    share = (row * blocks + place.gather(0, piece % blocks)) % count
+    part = fragments(done) * (blocks + 1) + piece
+    for minibatch in range(count):
+        column, step = (share == minibatch).T.nonzero(as_tuple=True)  # row by row, in time order
+        if len(step):
+            owner = part[step, column].unique_consecutive(return_inverse=True)[1]
+            yield Stretches(step * envs + column, owner)
 
 
 def uniform_views(

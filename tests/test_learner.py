@@ -8,8 +8,11 @@ import torch
 
 from crosstraj.config import Config, RepresentationConfig, preset
 from crosstraj.errors import BadInput, NonFinite
-from crosstraj.learner import Learner, feature_health, sample
+from crosstraj.joint import Anchor, norm, scale_within, take
+from crosstraj.learner import Learner
+from crosstraj.methods import METHODS
 from crosstraj.objectives import CTRLConfig
+from crosstraj.ops import feature_health, sample
 from crosstraj.optimise import Averages, Optimiser
 from crosstraj.policy import ppo
 from crosstraj.policy.experience import experience
@@ -132,7 +135,7 @@ def test_a_joint_gradient_is_the_sum_of_both_gradients():
     alone = learner_for(config)
     other = alone.agent.encoder.last.weight
     reader, piece = alone.feature_reader(rollout, Averages(), moved=False)
-    index = next(alone.policy_batches(len(steps.action)))
+    index = next(alone.policy_batches(rollout.done)).frame
     ppo.backward(alone.agent, reader, steps, index, piece, config.policy)
     assert other.grad is not None
     seen["policy"] = other.grad.clone()
@@ -143,6 +146,7 @@ def test_a_joint_gradient_is_the_sum_of_both_gradients():
 
     norms = []
     learner.policy_optimiser.step = lambda: norms.append(weight.grad.clone()) or torch.zeros(())  # type: ignore[assignment,method-assign,union-attr,func-returns-value]  # looks instead of stepping
+    learner.trial_kl = lambda *_: torch.zeros(())  # type: ignore[method-assign]  # Adam has no scale yet
     learner.update(rollout, steps)
     torch.testing.assert_close(norms[0], seen["policy"] + seen["objective"], atol=1e-6, rtol=1e-4)
 
@@ -202,11 +206,13 @@ def test_the_kl_of_the_objective_is_that_of_the_policy_before_and_after(order):
 
 
 def test_who_does_not_train_the_encoder_moves_no_policy():
-    for config in (small(encoder_grad="rl"), small(encoder_grad="both", order="joint")):
-        learner = learner_for(config)
-        rollout = rollout_for(learner, config)
-        steps = experience(rollout, rollout.reward, config.policy)
-        assert "objective_kl" not in learner.update(rollout, steps)
+    config = small(encoder_grad="rl")
+    learner = learner_for(config)
+    rollout = rollout_for(learner, config)
+    steps = experience(rollout, rollout.reward, config.policy)
+    metrics = learner.update(rollout, steps)
+    assert "objective_kl" not in metrics
+    assert "gradient_ratio" not in metrics
 
 
 def test_the_encoder_takes_its_share_of_the_objectives_step():
@@ -240,7 +246,7 @@ def test_the_heads_take_a_multiple_of_the_policys_step():
         names = ("policy.weight", "value.weight", "encoder.last.weight")
         before = [learner.agent.get_parameter(name).detach().clone() for name in names]
         reader, piece = learner.feature_reader(rollout, Averages(), moved=False)
-        index = next(learner.policy_batches(len(steps.action)))
+        index = next(learner.policy_batches(rollout.done)).frame
         learner.policy_backward(reader, steps, index, piece)
         learner.policy_optimiser.step()
         now = [learner.agent.get_parameter(name).detach() for name in names]
@@ -494,3 +500,152 @@ def test_in_split_joint_steps_the_heads_read_the_encoder_as_it_is_now_without_mo
         expected = learner.agent.encoder(rollout.frames()[index])
     torch.testing.assert_close(reader(index), expected)
     assert not torch.allclose(before, expected, atol=1e-4)
+
+
+# --- Two gradients on one encoder
+
+
+def test_the_objectives_gradient_is_bounded_by_a_multiple_of_the_policys():
+    own, policy = torch.tensor(6.0), torch.tensor(2.0)
+    assert scale_within(own, policy, 1.0).item() == pytest.approx(1 / 3)
+    assert scale_within(own, policy, 5.0).item() == 1  # it is below the bound
+    assert scale_within(own, policy, 0.0).item() == 1  # there is none
+    assert scale_within(own, torch.tensor(0.0), 1.0).item() == 1  # nothing to be held against
+    assert scale_within(torch.tensor(0.0), policy, 1.0).item() == 1
+
+
+@pytest.mark.parametrize("most", [0.0, 0.25])
+def test_a_joint_steps_ratio_and_bound_are_those_of_the_two_gradients(most):
+    """Against both gradients taken one by one, added by hand."""
+    once = {"epochs": 1, "minibatches": 1}
+    config = small(
+        encoder_grad="both",
+        order="joint",
+        representation=RepresentationConfig(**once, max_ratio=most),
+        policy=PPOConfig(**once),
+    )
+    alone, learner = learner_for(config), learner_for(config)
+    rollout = rollout_for(learner, config)
+    steps = experience(rollout, rollout.reward, config.policy)
+    reader, piece = alone.feature_reader(rollout, Averages(), moved=False)
+    index = next(alone.policy_batches(rollout.done)).frame
+    alone.policy_backward(reader, steps, index, piece)
+    policy = take(alone.encoder)
+    alone.objective_backward(next(alone.objective_batches(rollout, 1)), Averages())
+    own = take(alone.encoder)
+
+    summed_up: dict[str, torch.Tensor] = {}
+    step = learner.policy_optimiser.step
+
+    def watched() -> torch.Tensor:
+        summed_up.update({n: p.grad.clone() for n, p in learner.encoder.items()})  # type: ignore[union-attr]  # all have one
+        return step()
+
+    learner.policy_optimiser.step = watched  # type: ignore[method-assign]  # looks, and goes on
+    metrics = learner.update(rollout, steps)
+    ratio = float(norm(own) / norm(policy))
+    assert metrics["gradient_ratio"] == pytest.approx(ratio, rel=1e-3)
+    scale = min(1.0, most / ratio) if most else 1.0
+    assert (scale < 1) == bool(most)  # or the bound would not be tried
+    for name, gradient in policy.items():
+        expected = gradient + scale * own[name]
+        torch.testing.assert_close(summed_up[name], expected, atol=1e-7, rtol=1e-4)
+
+
+def test_a_trial_step_is_adams_without_momentum_and_leaves_no_trace():
+    parameter = torch.nn.Parameter(torch.tensor([1.0, -2.0]))
+    optimiser = Optimiser(({"x": parameter}, 0.1), epsilon=1e-8, max_norm=1e9)
+    for gradient in ([1.0, 2.0], [3.0, 0.5]):
+        parameter.grad = torch.tensor(gradient)
+        optimiser.step()
+    kept = parameter.detach().clone()
+    # v after two steps: .001 (.999 g1^2 + g2^2), over 1 - .999^2.
+    scale = [((0.999 * a * a + b * b) / 1.999) ** 0.5 for a, b in ((1, 3), (2, 0.5))]
+    with optimiser.tried({"x": torch.tensor([4.0, 1.0])}):
+        moved_by = (parameter - kept).tolist()
+    assert moved_by == pytest.approx([-0.1 * 4 / scale[0], -0.1 * 1 / scale[1]], rel=1e-4)
+    assert torch.equal(parameter, kept)
+
+
+@pytest.mark.parametrize("method", ["curl", "driml", "dbc"])
+def test_joint_steps_record_what_the_objectives_part_alone_would_do_to_the_policy(method):
+    config = small(method, encoder_grad="both", order="joint")
+    config = replace(config, policy=replace(config.policy, learning_rate=0.1))  # or it is rounding
+    learner = learner_for(config)
+    rollout = rollout_for(learner, config)
+    metrics = learner.update(rollout, experience(rollout, rollout.reward, config.policy))
+    assert metrics["objective_kl"] > 1e-7
+    assert metrics["gradient_ratio"] > 0
+
+
+def test_an_anchor_holds_the_policy_while_the_objective_moves_the_encoder():
+    """The same pass of the objective, with and without it: the policy moves less."""
+    moves = {}
+    for anchor in (0.0, 30.0):
+        fast = RepresentationConfig(minibatches=2, epochs=8, learning_rate=3e-3, anchor=anchor)
+        config = small(order="policy", encoder_grad="both", representation=fast)
+        learner = learner_for(config)
+        rollout = rollout_for(learner, config)
+        learner.update_policy(
+            rollout, experience(rollout, rollout.reward, config.policy), moved=False
+        )
+        before = bits(learner)
+        moves[anchor] = learner.update_objective(rollout)["objective_kl"]
+        heads = {"policy", "value"} if anchor else set()  # live: they may follow the encoder
+        assert moved(before, bits(learner)) == {"encoder", "objective"} | heads
+    assert moves[30.0] < 0.5 * moves[0.0]
+
+
+def test_the_anchors_loss_is_kl_and_half_the_squared_difference_of_values():
+    config = small(encoder_grad="both", order="policy")
+    learner = learner_for(config)
+    frames = rollout_for(learner, config).frames()[:6]
+    anchor = Anchor(learner.agent, learner.live_encode(True))
+    nothing = torch.zeros(6, 0)
+    with torch.no_grad():
+        old, value = learner.agent.heads(learner.agent.encoder(frames), nothing)
+        for parameter in learner.agent.parameters():
+            parameter.mul_(1.5)
+        new, value_now = learner.agent.heads(learner.agent.encoder(frames), nothing)
+    expected = 0.0
+    for row in range(6):
+        expected += (
+            sum(
+                math.exp(p) * (p - q)
+                for p, q in zip(old[row].tolist(), new[row].tolist(), strict=True)
+            )
+            / 6
+        )
+        expected += 0.5 * float(value[row] - value_now[row]) ** 2 / 6
+    anchor(frames[:2])
+    anchor(frames[2:])
+    loss = anchor.loss(learner.agent)
+    assert loss.item() == pytest.approx(expected, rel=1e-4)
+    loss.backward()
+    assert learner.agent.policy.weight.grad is not None
+    assert learner.agent.encoder.last.weight.grad is not None
+
+
+# --- Equal starts
+
+
+@pytest.mark.parametrize("method", [m for m in METHODS if m not in ("daac", "diayn")])
+def test_with_equal_seeds_every_method_begins_with_the_same_agent(method):
+    """But for DIAYN, whose heads are wider by its skills, and DAAC, which has more of them."""
+    first, ppo_alone = learner_for(small(method)), learner_for(small("ppo"))
+    for part in ("encoder", "policy", "value"):
+        assert bits(first)[part] == bits(ppo_alone)[part]
+
+
+@pytest.mark.parametrize("order", ["objective", "policy", "joint"])
+@pytest.mark.parametrize("method", ["ctrl", "curl", "spr", "driml", "dbc"])
+def test_an_objective_of_weight_zero_equals_ppo_to_the_bit(method, order):
+    nothing = RepresentationConfig(minibatches=2, weight=0.0)
+    config = small(method, order=order, encoder_grad="both", representation=nothing)
+    learner, plain = learner_for(config), learner_for(small("ppo", policy=config.policy))
+    rollout = rollout_for(learner, config)
+    for _ in range(2):
+        for one in (learner, plain):
+            one.update(rollout, experience(rollout, rollout.reward, one.config.policy))
+    for part in ("encoder", "policy", "value"):
+        assert bits(learner)[part] == bits(plain)[part]

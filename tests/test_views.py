@@ -13,6 +13,7 @@ from crosstraj.views import (
     deal_steps,
     fragments,
     scattered,
+    stretches,
     uniform_views,
     windows,
 )
@@ -312,3 +313,48 @@ def test_scattered_frames_are_one_of_each_block_and_every_frame_once():
         assert len(blocks) >= 15  # the last, shorter block has none for some
     assert [p.tolist() for p in scattered(22, 3, 4, rng())] == [p.tolist() for p in parts]
     assert parts[0].tolist() != next(scattered(22, 3, 4, rng(1))).tolist()
+
+
+# --- Stretches
+
+
+@pytest.mark.parametrize(
+    ("steps", "envs", "count", "length"),
+    [(64, 6, 8, 8), (64, 6, 4, 8), (64, 6, 16, 8), (50, 5, 4, 7), (16, 3, 2, 99), (64, 6, 3, 8)],
+)
+def test_stretches_hold_every_step_once_and_never_cross_an_episodes_end(steps, envs, count, length):
+    done = ragged_done(3, steps, envs)
+    owner = {f: number for number, frames in enumerate(slow_fragments(done)) for f in frames}
+    seen = []
+    for frame, stretch in stretches(done, count, length, rng(1)):
+        seen += frame.tolist()
+        numbers = stretch.tolist()
+        assert numbers == sorted(numbers)
+        assert set(numbers) == set(range(max(numbers) + 1))
+        for number in set(numbers):
+            own = frame[stretch == number].tolist()
+            assert own == list(range(own[0], own[0] + envs * len(own), envs))  # consecutive
+            assert len({owner[f] for f in own}) == 1
+            assert len(own) <= -(-steps // max(1, steps // length))
+    assert sorted(seen) == list(range(steps * envs))
+
+
+@pytest.mark.parametrize(("count", "length"), [(8, 8), (4, 16), (4, 8)])
+def test_every_environment_is_in_every_minibatch_of_stretches_with_equal_parts(count, length):
+    for frame, _ in stretches(torch.zeros(64, 6, dtype=torch.bool), count, length, rng(2)):
+        assert torch.bincount(frame % 6).tolist() == [64 // count] * 6
+
+
+def test_with_more_minibatches_than_blocks_stretches_keep_their_length_and_minibatches_their_size():
+    done = torch.zeros(64, 8, dtype=torch.bool)
+    parts = list(stretches(done, 16, 16, rng(2)))  # 4 blocks in each of 8 rows: 2 for each of 16
+    assert [len(part.frame) for part in parts] == [32] * 16
+    lengths = Counter(n for part in parts for n in torch.bincount(part.stretch).tolist())
+    assert lengths[16] >= 8 * 3  # all but the block that the row's ends share
+
+
+def test_stretches_are_cut_at_another_place_in_each_row_and_dealt_in_another_order():
+    done = torch.zeros(64, 32, dtype=torch.bool)
+    (first, *_) = stretches(done, 8, 8, rng(0))
+    begins = {int(first.frame[first.stretch == s][0]) // 32 for s in first.stretch.unique()}
+    assert len(begins) > 16

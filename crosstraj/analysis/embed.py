@@ -20,7 +20,7 @@ from torch import Tensor
 
 from crosstraj import ops
 from crosstraj.analysis.play import Views
-from crosstraj.learner import Learner, feature_health
+from crosstraj.learner import Learner
 from crosstraj.networks import Encode
 from crosstraj.objectives.base import Clustering
 from crosstraj.trained import read_weights
@@ -89,7 +89,7 @@ def feature_figures(features: Tensor) -> dict[str, float]:
     """As in metrics.jsonl; NaN if any feature is, for no singular values can then be had."""
     if not features.isfinite().all():
         return dict.fromkeys(("feature_std", "feature_rank", "dead_features"), float("nan"))
-    return {name: float(figure) for name, figure in feature_health(features).items()}
+    return {name: float(figure) for name, figure in ops.feature_health(features).items()}
 
 
 @torch.inference_mode()

@@ -17,9 +17,10 @@ from crosstraj.analysis.play import Views, action_names, collect, examiner_for
 from crosstraj.analysis.summary import summary
 from crosstraj.config import Config
 from crosstraj.errors import BadInput
-from crosstraj.learner import Learner, image_and_actions
+from crosstraj.learner import Learner
 from crosstraj.logs import read_rows
 from crosstraj.native import keep_memory
+from crosstraj.parts import image_and_actions
 from crosstraj.progress import stage
 from crosstraj.randomness import Streams
 from crosstraj.report.results import as_json

@@ -1,6 +1,13 @@
 """The contract of an objective: what a representation-learning method adds to the loop.
 
 The base class is itself an objective: it learns nothing and asks for nothing (PPO alone).
+
+There are two ways to be trained. In a pass of its own an objective deals `minibatches` of frames
+and encodes them in its `loss`. In *one pass* with the policy (`order=joint`, `policy.stretch` above
+0) the trainer deals minibatches of stretches (pieces of consecutive steps of one episode) and
+encodes each frame once: an objective that reads plain frames makes its `batch` of the same
+stretches, and its `loss_of` gets the features that the policy's loss reads. One that needs frames
+of its own (crops, targets) leaves `reads_stretches` False and gets `encode` in either case.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,7 +19,7 @@ from torch import Tensor, nn
 
 from crosstraj.rollout import Rollout
 from crosstraj.tree import State
-from crosstraj.views import Sampling
+from crosstraj.views import Sampling, Stretches
 
 Metrics = dict[str, Tensor]  # named 0-d tensors; numbers only when they are recorded
 
@@ -71,6 +78,7 @@ class Objective(nn.Module):
     """
 
     context: int = 0  # extra input width of the policy and value heads: skills
+    reads_stretches: bool = False  # has `batch` and `loss_of`: can share the policy's frames
     source: Source | None = None  # given to it for training; an evaluation has none
 
     def gather(self, rng: torch.Generator) -> None:
@@ -84,6 +92,14 @@ class Objective(nn.Module):
         return iter(())
 
     def loss(self, encode: Encoder, batch: Any, rng: torch.Generator) -> tuple[Tensor, Metrics]:
+        return self.loss_of(encode(batch.frames), batch, rng)
+
+    def batch(self, rollout: Rollout, minibatch: Stretches, rng: torch.Generator) -> Any | None:
+        """What `loss_of` understands, of a minibatch of stretches; None where all are too short."""
+        raise NotImplementedError
+
+    def loss_of(self, features: Tensor, batch: Any, rng: torch.Generator) -> tuple[Tensor, Metrics]:
+        """The loss, given the features [F, D] of the frames of a minibatch of stretches."""
         raise NotImplementedError
 
     def reward(self, rollout: Rollout, rng: torch.Generator) -> Tensor:

@@ -120,6 +120,27 @@ class Terms(NamedTuple):
     clipped: Tensor
 
 
+def loss(
+    agent: DAACAgent, features: Tensor, old: Experience, config: DAACConfig
+) -> tuple[Tensor, Terms]:
+    """The policy network's loss on what was read in some steps with normalised advantages."""
+    t = policy_terms(agent.log_probs(features, old.context), old, config.clip)
+    estimate = agent.advantages(features, old.context, old.action)
+    error = (estimate - old.advantage).square().mean()
+    whole = t.surrogate + config.advantage_weight * error - config.entropy_weight * t.entropy
+    return whole, Terms(t.surrogate, error, t.entropy, t.kl, t.clipped)
+
+
+def chosen(all_steps: Experience, index: Tensor) -> Experience:
+    """The steps of one minibatch, their advantages normalised over the whole rollout.
+
+    PPO takes each minibatch; here they are also what the advantage head learns.
+    """
+    advantage = all_steps.advantage
+    centred = (advantage - advantage.mean()) / (advantage.std() + 1e-5)
+    return all_steps._replace(advantage=centred).at(index)
+
+
 def backward(
     agent: DAACAgent,
     features_of: Callable[[Tensor], Tensor],
@@ -129,19 +150,10 @@ def backward(
     config: DAACConfig,
 ) -> Terms:
     """Adds the gradient of the policy network's loss on one minibatch."""
-    # Over the whole rollout, where PPO takes each minibatch: this is also what the head learns.
-    advantage = all_steps.advantage
-    centred = (advantage - advantage.mean()) / (advantage.std() + 1e-5)
-    steps = all_steps._replace(advantage=centred).at(index)
+    steps = chosen(all_steps, index)
 
     def loss_of(part: Tensor) -> tuple[Tensor, Terms]:
-        old = steps.at(part)
-        features = features_of(index.index_select(0, part))
-        t = policy_terms(agent.log_probs(features, old.context), old, config.clip)
-        estimate = agent.advantages(features, old.context, old.action)
-        error = (estimate - old.advantage).square().mean()
-        loss = t.surrogate + config.advantage_weight * error - config.entropy_weight * t.entropy
-        return loss, Terms(t.surrogate, error, t.entropy, t.kl, t.clipped)
+        return loss(agent, features_of(index.index_select(0, part)), steps.at(part), config)
 
     return Terms(*backward_in_pieces(len(index), piece, index.device, loss_of))
 

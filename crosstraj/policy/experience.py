@@ -9,6 +9,7 @@ from torch import Tensor
 
 from crosstraj.errors import check_range
 from crosstraj.rollout import Rollout, gae
+from crosstraj.views import Stretches, stretches
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,8 @@ class PolicyConfig:
     """Passes over a rollout (paper 1; the Procgen community 3)."""
     minibatches: int = 8
     """Optimiser steps per pass."""
+    stretch: int = 0
+    """Deal minibatches in stretches of this many consecutive steps; 0 shuffles single steps."""
     learning_rate: float = 5e-4
     """Adam's step size."""
     head_rate: float = 1.0
@@ -41,6 +44,7 @@ class PolicyConfig:
 
     def __post_init__(self) -> None:
         check_range(self, "policy.", "epochs", "minibatches", at_least=1)
+        check_range(self, "policy.", "stretch", at_least=0)
         rates = ("learning_rate", "head_rate", "adam_epsilon")
         check_range(self, "policy.", *rates, at_least=0)
         check_range(self, "policy.", "max_grad_norm", "clip", above=0)
@@ -82,9 +86,15 @@ def experience(rollout: Rollout, reward: Tensor, config: PolicyConfig) -> Experi
     )
 
 
-def minibatches(size: int, count: int, rng: torch.Generator) -> Iterator[Tensor]:
-    """A random order of `size` steps in `count` parts."""
-    return iter(torch.randperm(size, generator=rng).tensor_split(count))
+def minibatches(
+    done: Tensor, count: int, stretch: int, rng: torch.Generator
+) -> Iterator[Stretches]:
+    """All steps of a rollout in `count` parts: shuffled, or in stretches where it says how long."""
+    if stretch:
+        yield from stretches(done, count, stretch, rng)
+        return
+    for index in torch.randperm(done.numel(), generator=rng).tensor_split(count):
+        yield Stretches(index, torch.arange(len(index)))
 
 
 def backward_in_pieces(

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from crosstraj.agent import Agent
+from crosstraj.errors import BadInput
 from crosstraj.policy.experience import Experience, PolicyConfig, backward_in_pieces
 
 
@@ -19,6 +20,16 @@ class PPOConfig(PolicyConfig):
     """ppo, or daac: the same objective under another policy."""
     value_weight: float = 0.5
     """Weight of the value loss."""
+    advantages: Literal["minibatch", "rollout"] = "minibatch"
+    """Normalise advantages within each minibatch (train-procgen) or over the whole rollout."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.stretch and self.advantages == "minibatch":
+            raise BadInput(
+                f"policy.stretch={self.stretch} deals steps of a few episodes to each minibatch, "
+                "whose advantages must not be centred there; add policy.advantages=rollout"
+            )
 
 
 class PolicyTerms(NamedTuple):
@@ -66,6 +77,24 @@ def terms(log_probs: Tensor, value: Tensor, old: Experience, clip: float) -> Ter
     return Terms(surrogate, value_error(value, old, clip), entropy, kl, clipped)
 
 
+def loss(
+    agent: Agent, features: Tensor, old: Experience, config: PPOConfig
+) -> tuple[Tensor, Terms]:
+    """PPO's loss on what was read in some steps, whose advantages are already normalised."""
+    log_probs, value = agent.heads(features, old.context)
+    t = terms(log_probs, value, old, config.clip)
+    whole = t.surrogate + config.value_weight * t.value_error - config.entropy_weight * t.entropy
+    return whole, t
+
+
+def chosen(all_steps: Experience, index: Tensor, config: PPOConfig) -> Experience:
+    """The steps of one minibatch, their advantages normalised within it or over the rollout."""
+    steps = all_steps.at(index)
+    among = (all_steps if config.advantages == "rollout" else steps).advantage
+    centred = (steps.advantage - among.mean()) / (among.std(correction=0) + 1e-8)
+    return steps._replace(advantage=centred)
+
+
 def backward(
     agent: Agent,
     features_of: Callable[[Tensor], Tensor],
@@ -75,16 +104,9 @@ def backward(
     config: PPOConfig,
 ) -> Terms:
     """Adds the gradient of PPO's loss on one minibatch."""
-    steps = all_steps.at(index)
-    spread = steps.advantage.std(correction=0)
-    centred = (steps.advantage - steps.advantage.mean()) / (spread + 1e-8)
-    steps = steps._replace(advantage=centred)
+    steps = chosen(all_steps, index, config)
 
     def loss_of(part: Tensor) -> tuple[Tensor, Terms]:
-        old = steps.at(part)
-        log_probs, value = agent.heads(features_of(index.index_select(0, part)), old.context)
-        t = terms(log_probs, value, old, config.clip)
-        loss = t.surrogate + config.value_weight * t.value_error - config.entropy_weight * t.entropy
-        return loss, t
+        return loss(agent, features_of(index.index_select(0, part)), steps.at(part), config)
 
     return Terms(*backward_in_pieces(len(index), piece, index.device, loss_of))

@@ -1,0 +1,139 @@
+"""Two losses on one encoder: gradients measured apart, the objective's bounded, then summed.
+
+Also the anchor, which holds the policy in place while an objective has a pass of its own.
+"""
+
+import copy
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from crosstraj.agent import Agent
+from crosstraj.networks import Encode
+
+Gradients = dict[str, Tensor]  # by the name of their parameter
+Metrics = dict[str, Tensor]
+Evidence = TypeVar("Evidence")
+
+
+def take(parameters: Mapping[str, nn.Parameter]) -> Gradients:
+    """The gradients that there are, taken away from their parameters."""
+    taken = {name: p.grad for name, p in parameters.items() if p.grad is not None}
+    for parameter in parameters.values():
+        parameter.grad = None
+    return taken
+
+
+def give(parameters: Mapping[str, nn.Parameter], *parts: Gradients) -> None:
+    """The sum of gradients for each parameter; one that has none in any part gets none."""
+    for name, parameter in parameters.items():
+        for part in parts:
+            if name in part:
+                grad = parameter.grad
+                parameter.grad = part[name] if grad is None else grad + part[name]
+
+
+def norm(gradients: Gradients) -> Tensor:
+    """Of all together."""
+    return nn.utils.get_total_norm(list(gradients.values()))
+
+
+def scale_within(own: Tensor, policy: Tensor, most: float) -> Tensor:
+    """By how much a gradient of norm `own` is scaled to be at most `most` times `policy`'s.
+
+    1 where nothing is bounded: `most` is 0, or there is no other gradient to be held against.
+    """
+    if not most or not policy > 0:
+        return torch.ones_like(own)
+    return (most * policy / own.clamp(min=torch.finfo(own.dtype).tiny)).clamp(max=1)
+
+
+def summed(
+    encoder: Mapping[str, nn.Parameter], policy: Gradients, own: Gradients, most: float
+) -> tuple[Gradients, Metrics]:
+    """Gives the encoder both gradients; returns the objective's part, bounded, and their ratio."""
+    figures = {}
+    if policy and own:
+        figures["gradient_ratio"] = norm(own) / norm(policy)
+        scale = scale_within(norm(own), norm(policy), most)
+        own = {name: scale * gradient for name, gradient in own.items()}
+    give(encoder, policy, own)
+    return own, figures
+
+
+def at_features(
+    features: Tensor, loss_of: Callable[[Tensor], tuple[Tensor, Evidence]]
+) -> tuple[Tensor | None, Evidence]:
+    """The gradient of a loss where it enters the encoder; its own heads have theirs afterwards."""
+    read = features.detach().requires_grad_()
+    loss, evidence = loss_of(read)
+    loss.backward()
+    return read.grad, evidence
+
+
+def through_encoder(
+    encoder: Mapping[str, nn.Parameter],
+    features: Tensor,
+    policy: Tensor | None,
+    own: Tensor | None,
+    most: float,
+    *,
+    apart: bool,
+) -> tuple[Gradients, Metrics]:
+    """Sends two gradients at the features [F, D] through one encoding of the frames.
+
+    The objective's is bounded there, where both are known before the encoder has been passed.
+    `apart` passes it twice, and so knows the objective's part on the weights and the ratio of both.
+    """
+    figures = {}
+    if policy is not None and own is not None:
+        figures["gradient_scale"] = scale_within(own.norm(), policy.norm(), most)
+        own = figures["gradient_scale"] * own
+    if not apart or own is None:
+        parts = [part for part in (policy, own) if part is not None]
+        if parts:
+            features.backward(sum(parts[1:], parts[0]))
+        return {}, figures
+    features.backward(own, retain_graph=policy is not None)
+    mine = take(encoder)
+    if policy is not None:
+        features.backward(policy)
+        figures["gradient_ratio"] = norm(mine) / norm(others := take(encoder))
+        give(encoder, others)
+    give(encoder, mine)
+    return mine, figures
+
+
+class Anchor(Encode):
+    """An encoder that remembers what an objective read, and a policy that must not change there.
+
+    The loss is KL(before || now) + (V_before - V)^2 / 2 on the frames that the objective encoded,
+    with live heads: they may follow the encoder, but together the two may not move the policy
+    (PPG's auxiliary phase does the same; Cobbe et al., 2021).
+    """
+
+    def __init__(self, agent: Agent, encode: Encode) -> None:
+        super().__init__(
+            encode.encoder, live=encode.live, piece=encode.piece, low_memory=encode.low_memory
+        )
+        self.before = copy.deepcopy(agent).requires_grad_(False)
+        self.read: list[tuple[Tensor, Tensor]] = []
+
+    def __call__(self, frames: Tensor) -> Tensor:
+        features = super().__call__(frames)
+        self.read.append((frames, features))
+        return features
+
+    def loss(self, agent: Agent) -> Tensor:
+        """Of all that was read since this was last asked."""
+        frames, features = (torch.cat(parts) for parts in zip(*self.read, strict=True))
+        self.read.clear()
+        nothing = features.new_zeros(len(features), 0)
+        with torch.no_grad():
+            log_probs, value = self.before.heads(self.on(self.before.encoder)(frames), nothing)
+        log_probs_now, value_now = agent.heads(features, nothing)
+        kl = F.kl_div(log_probs_now, log_probs, log_target=True, reduction="batchmean")
+        return kl + 0.5 * (value - value_now).square().mean()
