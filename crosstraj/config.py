@@ -25,6 +25,7 @@ from crosstraj.objectives import (
     ObjectiveConfig,
     ProtoConfig,
     PSEConfig,
+    SituationsConfig,
     SPRConfig,
 )
 from crosstraj.phases import EncoderGrad, Phase, check_phases
@@ -233,12 +234,32 @@ class Config:
                 f"{what} needs {needed} steps of one trajectory, but rollout_steps="
                 f"{self.rollout_steps}; raise it"
             )
+        if self.order == "joint" and 0 < self.policy.stretch < needed:
+            raise BadInput(
+                f"policy.stretch={self.policy.stretch} is shorter than the {needed} steps that "
+                f"{what} needs; raise it, or set it to 0 for frames of the objective's own"
+            )
+        self._check_anchor()
         if isinstance(self.policy, DAACConfig) and self.policy.per_game:
             tuned = TUNED.get(self.env, Tuned())  # the stored configuration has the true values
             object.__setattr__(self, "policy", replace(self.policy, **tuned._asdict()))
         self._check_phases()
         if isinstance(self.objective, PSEConfig):
             self._check_levels(self.objective)
+
+    def _check_anchor(self) -> None:
+        """It holds PPO's heads on plain features, in a pass of the objective's own."""
+        kept = {
+            "order=joint": self.order == "joint",
+            "policy.kind=daac": isinstance(self.policy, DAACConfig),
+            "split_at=conv": self.split_at == "conv",
+            "method=diayn": isinstance(self.objective, DIAYNConfig),
+        }
+        for what in [name for name, given in kept.items() if given and self.representation.anchor]:
+            raise BadInput(
+                f"representation.anchor={self.representation.anchor} holds the heads of PPO while "
+                f"an objective has a pass of its own, which {what} does not have; leave it at 0"
+            )
 
     def _check_phases(self) -> None:
         check_phases(self.schedule, self.frames, self.rollout_frames)
@@ -438,6 +459,15 @@ def preset(method: str, name: str) -> Config:
         case "driml":
             config = Config(
                 method="driml", objective=DRIMLConfig(), encoder_grad="both", order="joint"
+            )
+        case "situations":  # rides on the policy's own pass, never stronger than its gradient
+            config = Config(
+                method="situations",
+                objective=SituationsConfig(),
+                encoder_grad="both",
+                order="joint",
+                policy=PPOConfig(stretch=32, advantages="rollout"),
+                representation=RepresentationConfig(learning_rate=2e-3, max_ratio=1.0),
             )
         case "daac":
             config = Config(method="daac", policy=DAACConfig())

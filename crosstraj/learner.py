@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from crosstraj import ops
+from crosstraj.instruments import variance_between
 from crosstraj.joint import (
     Anchor,
     Gradients,
@@ -27,6 +28,7 @@ from crosstraj.rollout import Rollout
 from crosstraj.views import Stretches
 
 Metrics = dict[str, float]
+APART = 32  # steps between frames that are compared: nearer ones are nearly equal
 
 
 class Learner(Parts):
@@ -48,6 +50,8 @@ class Learner(Parts):
         own, others = (metrics.pop(f"{who}_on_encoder", 0.0) for who in ("objective", "policy"))
         if own and others:
             metrics["gradient_ratio"] = own / others
+        figures = self.objective.figures() | self.level_variance(rollout)
+        metrics |= {name: float(f) for name, f in figures.items() if f.isfinite()}
         metrics |= self.update_value(rollout, steps)
         self.rollouts += 1
         return metrics
@@ -74,6 +78,23 @@ class Learner(Parts):
         encode = Encode(self.agent.encoder, live=False, piece=self.config.machine.piece)
         return self.agent.decide(frames, self.agent.read(encode, frames), context)[0]
 
+    @torch.no_grad()
+    def level_variance(self, rollout: Rollout) -> dict[str, Tensor]:
+        """How much of the features' variance lies between levels, and of an untrained encoder's.
+
+        On frames far apart, as they were read when acting; nothing where the cut is at the map.
+        """
+        if self.config.split_at == "conv":
+            return {}
+        apart = slice(None, -1, APART)
+        group = rollout.group()[::APART].flatten()
+        encode = Encode(self.untrained, live=False, piece=self.config.machine.piece)
+        before = encode(rollout.obs[apart].flatten(0, 1))
+        return {
+            "level_variance": variance_between(rollout.features[apart].flatten(0, 1), group),
+            "level_variance_untrained": variance_between(before, group),
+        }
+
     def update_policy(self, rollout: Rollout, steps: Experience, *, moved: bool) -> Metrics:
         """`moved`: the objective has changed the encoder since the rollout was played."""
         averages = Averages()
@@ -93,13 +114,15 @@ class Learner(Parts):
         averages = Averages()
         features_of, piece = self.feature_reader(rollout, averages, moved=False)
         shared = self.one_pass
+        if shared:
+            self.objective.gather(self.streams.objective)
         batches = self.objective_batches(rollout, 0 if shared else self.config.policy.epochs)
         for number, minibatch in enumerate(self.policy_batches(rollout.done)):
             self.policy_optimiser.zero()
             self.objective_optimiser.zero()
             if shared:
                 batch = self.objective.batch(rollout, minibatch, self.streams.objective)
-                frames = rollout.frames().index_select(0, minibatch.frame)
+                frames = batch.frames if batch else rollout.frames()[minibatch.frame]
                 chosen = self.policy_steps(steps, minibatch.frame)
                 terms, own = self.shared_backward(
                     frames, chosen, batch, averages, apart=number == 0

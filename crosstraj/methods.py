@@ -33,6 +33,10 @@ METHODS = {
         "PPO, and features of a step must tell which frame follows it",
         "Mazoure et al., Deep Reinforcement and InfoMax Learning, NeurIPS 2020",
     ),
+    "situations": Entry(
+        "PPO, and foretell the cluster of a later frame from an earlier one and the actions taken",
+        "ours, after CTRL: docs/methods.md",
+    ),
     "spr": Entry(
         "PPO, and an action-conditioned model must predict the features of frames to come",
         "Schwarzer et al., Self-Predictive Representations, ICLR 2021",

@@ -5,7 +5,8 @@ the cache, and live or gradient-free as the trainer decides.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Literal, assert_never
 
 import torch
@@ -227,6 +228,38 @@ class FiLM(nn.Module):
         table = self.net(torch.eye(self.actions, device=features.device, dtype=features.dtype))
         scale, shift = table.index_select(0, action).chunk(2, dim=-1)
         return (1 + scale) * features + shift
+
+
+class SequenceFiLM(nn.Module):
+    """FiLM by up to K actions in a row: features conditioned on what was done meanwhile."""
+
+    def __init__(self, actions: int, most: int, features: int, rng: torch.Generator) -> None:
+        super().__init__()
+        self.actions = actions
+        self.net = nn.Sequential(
+            linear(most * actions, features, math.sqrt(2), rng),
+            nn.ReLU(),
+            linear(features, 2 * features, 1.0, rng),
+        )
+
+    def forward(self, features: Tensor, action: Tensor) -> Tensor:
+        """features [B, D]; action [B, K], -1 where the sequence has ended."""
+        taken = F.one_hot(action + 1, self.actions + 1)[..., 1:].to(features)
+        scale, shift = self.net(taken.flatten(1)).chunk(2, dim=-1)
+        return (1 + scale) * features + shift
+
+
+@contextmanager
+def without_statistics(network: nn.Module) -> Iterator[None]:
+    """Batch norm in the block normalises as in training, but its running statistics stay."""
+    norms = [part for part in network.modules() if isinstance(part, nn.BatchNorm1d)]
+    for norm in norms:
+        norm.track_running_stats = False
+    try:
+        yield
+    finally:
+        for norm in norms:
+            norm.track_running_stats = True
 
 
 class ResidualMLP(nn.Module):

@@ -73,6 +73,32 @@ def draw_members(
     return order[torch.where(valid, place, 0)], valid
 
 
+@torch.no_grad()
+def mine(
+    prototypes: Tensor,
+    cluster: Tensor,
+    group: Tensor,
+    anchor: Tensor,
+    count: int,
+    order: Literal["nearest", "farthest"],
+    rng: torch.Generator,
+    *,
+    own_group: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """A view from each of the `count` clusters next to each anchor's, and which exist: [N, K].
+
+    cluster, group: [B], of every view; a mined view is never of the anchor's own group, unless
+    `own_group` allows it. anchor: [N].
+    """
+    occupied = torch.zeros(len(prototypes), dtype=torch.bool, device=cluster.device)
+    occupied.index_fill_(0, cluster, True)
+    near, exists = neighbour_clusters(prototypes, occupied, count, order)
+    mine = cluster[anchor]
+    own = None if own_group else group[anchor]
+    mined, offered = draw_members(cluster, group, near[mine], own, rng)
+    return mined, offered & exists[mine]
+
+
 def centred(features: Tensor, group: Tensor, groups: int) -> Tensor:
     """Each row of features [F, D] less the mean of its group; group: [F] in 0 .. groups - 1.
 

@@ -5,6 +5,7 @@ with two Adam states. It is decided here, once per phase: what an optimiser does
 move. A value network of its own (DAAC) has an optimiser of its own, and nobody else moves it.
 """
 
+import copy
 from typing import Any
 
 import torch
@@ -48,6 +49,8 @@ class Parts:
             if config.machine.kernels == "native":
                 encoder.use_native()
         self.objective.attach(self.agent.encoder)
+        # What every figure of the encoder is held against; made anew from the seed, never saved.
+        self.untrained = copy.deepcopy(self.agent.encoder).requires_grad_(False)
         if config.machine.compile:
             for encoder in encoders:
                 encoder.compile_for(config.machine.piece, config.envs, config.evaluation.envs)

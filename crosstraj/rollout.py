@@ -16,6 +16,7 @@ from torch import Tensor
 from crosstraj.envs import level_seeds, savable
 from crosstraj.errors import NonFinite
 from crosstraj.randomness import ENVIRONMENTS, derived_seed
+from crosstraj.views import fragments
 
 
 class Rollout(NamedTuple):
@@ -33,6 +34,10 @@ class Rollout(NamedTuple):
     def frames(self) -> Tensor:
         """The S * N frames in which an action was taken, flat: [S * N, H, W, C]."""
         return self.obs[:-1].flatten(0, 1)
+
+    def group(self) -> Tensor:
+        """[S, N] the level of each step, or where there are none a number for its fragment."""
+        return torch.where(self.level >= 0, self.level, -1 - fragments(self.done))
 
 
 def gae(

@@ -10,6 +10,7 @@ from crosstraj.objectives.diayn import DIAYN, DIAYNConfig
 from crosstraj.objectives.driml import DRIML, DRIMLConfig
 from crosstraj.objectives.proto import Proto, ProtoConfig
 from crosstraj.objectives.pse import PSE, PSEConfig
+from crosstraj.objectives.situations import Situations, SituationsConfig
 from crosstraj.objectives.spr import SPR, SPRConfig
 
 __all__ = [
@@ -32,6 +33,8 @@ __all__ = [
     "Proto",
     "ProtoConfig",
     "SPRConfig",
+    "Situations",
+    "SituationsConfig",
     "make_objective",
 ]
 
@@ -44,6 +47,7 @@ ObjectiveConfig = (
     | DRIMLConfig
     | ProtoConfig
     | PSEConfig
+    | SituationsConfig
     | SPRConfig
 )
 
@@ -60,6 +64,8 @@ def make_objective(config: ObjectiveConfig, actions: int, rng: torch.Generator) 
             return DBC(config, actions, rng)
         case DRIMLConfig():
             return DRIML(config, actions, rng)
+        case SituationsConfig():
+            return Situations(config, actions, rng)
         case SPRConfig():
             return SPR(config, actions, rng)
         case DIAYNConfig():

@@ -49,6 +49,7 @@ class Clustering(NamedTuple):
     rounds: int  # Sinkhorn iterations
     embed: Callable[[Tensor, Tensor], Tensor]  # features [B, T, F], actions [B, T] -> v [B, D]
     sampling: Sampling = "uniform"  # of a view's keypoints
+    centred: bool = False  # `embed` wants features less the mean of their episode
 
 
 class Source(Protocol):
@@ -101,6 +102,10 @@ class Objective(nn.Module):
     def loss_of(self, features: Tensor, batch: Any, rng: torch.Generator) -> tuple[Tensor, Metrics]:
         """The loss, given the features [F, D] of the frames of a minibatch of stretches."""
         raise NotImplementedError
+
+    def figures(self) -> Metrics:
+        """What was seen over all batches since `gather`, in figures; asked once per rollout."""
+        return {}
 
     def reward(self, rollout: Rollout, rng: torch.Generator) -> Tensor:
         """The method's own rewards [S, N]; asked for in phases with an intrinsic weight alone."""

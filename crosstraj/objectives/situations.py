@@ -1,0 +1,289 @@
+"""Situations: foretell the cluster of a later frame, from an earlier one and the actions between.
+
+Ours, after CTRL, and not the published method: CTRL's codes tell which episode a view is from, for
+that is all that its two views share (docs/theory.md). Here the two sides are frames of one stretch
+(consecutive steps of one episode), both less what the stretch has in common, so that what a level
+adds to all its frames is in neither. The code is of the later frame alone; the earlier one predicts
+it with the actions taken between, and a second head tells the action from the two frames: without
+it what changes slowly is the cheapest thing to predict, and nothing asks for what an agent does.
+
+Shortcuts that attain a low loss without this, and the figure that sees each:
+  repeating the code of the earlier frame  knowing_before: the loss of who knows that code alone
+  where in the stretch, when in the game   knowing_time
+  what was done, whatever the situation    knowing_action; frame_gain: what the frame is worth
+  the situation, whatever was done         action_gain: what the actions are worth
+  levels that change how the frames differ codes_about_level, levels_per_cluster, level_variance
+  heads on an encoder that learns nothing  the same loss with `--encoder-grad none`
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from crosstraj import ops
+from crosstraj.errors import BadInput, check_range
+from crosstraj.instruments import Play, clustering_health
+from crosstraj.networks import FEATURES, SequenceFiLM, linear, projection, without_statistics
+from crosstraj.objectives.base import Clustering, Metrics, Objective
+from crosstraj.rollout import Rollout
+from crosstraj.views import Stretches, stretches
+
+LEAST = 8  # steps of a stretch that carries a pair: its mean must not give a frame away
+
+
+@dataclass(frozen=True)
+class SituationsConfig:
+    """All values are ours; docs/learning.md says which were tried."""
+
+    clusters: int = 64
+    """C, the number of prototypes."""
+    gap: int = 4
+    """Pairs lie 1, 2, 4, ... up to this many steps apart."""
+    centred: bool = True
+    """Take from each frame what its stretch has in common; off, levels may be told apart."""
+    code_temperature: float = 0.05
+    """Sharpness of the codes (SwAV)."""
+    temperature: float = 0.1
+    """Sharpness of the predicted assignments (SwAV)."""
+    rounds: int = 3
+    """Sinkhorn iterations (SwAV, Proto-RL)."""
+    inverse_weight: float = 1.0
+    """Weight of telling the first action from the two frames (inverse dynamics)."""
+    predict_weight: float = 0.0
+    """Weight of predicting views of near clusters in other levels, as CTRL does."""
+    neighbour_count: int = 3
+    """K, neighbouring clusters per view in that prediction (CTRL)."""
+    width: int = 256
+    """Width of the projection heads (CTRL)."""
+    shuffled: bool = False
+    """A control: predict the change of another pair. Costs as much and means nothing."""
+
+    def __post_init__(self) -> None:
+        check_range(self, "objective.", "gap", "rounds", "neighbour_count", "width", at_least=1)
+        check_range(self, "objective.", "temperature", "code_temperature", above=0)
+        check_range(self, "objective.", "inverse_weight", "predict_weight", at_least=0)
+        if self.clusters < 2:
+            raise BadInput(f"objective.clusters={self.clusters}: clustering needs at least 2")
+
+    @property
+    def gaps(self) -> list[int]:
+        return [2**power for power in range(int(math.log2(self.gap)) + 1)]
+
+    def needs(self) -> tuple[int, str]:
+        return max(LEAST, self.gaps[-1] + 1), f"objective.gap={self.gap}"
+
+
+class Batch(NamedTuple):
+    frames: Tensor  # [F, H, W, C] uint8, stretch by stretch
+    action: Tensor  # [F] int64
+    stretch: Tensor  # [F] the stretch of each frame, ascending
+    place: Tensor  # [F] its number there, from 0
+    time: Tensor  # [F] steps since its episode began, or the rollout
+    level: Tensor  # [F] the level, or where there are none a number for the episode
+    earlier: Tensor  # [B] positions in `frames`
+    gap: Tensor  # [B] how many steps later the other frame of the pair is
+
+
+class Situations(Objective):
+    reads_stretches = True
+
+    def __init__(self, config: SituationsConfig, actions: int, rng: torch.Generator) -> None:
+        super().__init__()
+        self.config, self.actions = config, actions
+        width, most = config.width, config.gaps[-1]
+        self.film = SequenceFiLM(actions, most, FEATURES, rng)
+        self.psi = projection(FEATURES, width, "batch", rng)
+        self.theta = projection(width, width, "batch", rng)
+        self.prototypes = nn.Parameter(
+            ops.unit(torch.randn(config.clusters, width, generator=rng))
+        )  # unit rows
+        if config.predict_weight:
+            self.psi_pred = projection(FEATURES, width, "batch", rng)
+            self.theta_pred = projection(width, width, "batch", rng)
+        if config.inverse_weight:
+            self.inverse = nn.Sequential(
+                linear(2 * FEATURES, width, math.sqrt(2), rng),
+                nn.ReLU(),
+                linear(width, actions, 0.01, rng),
+            )
+        self.play, self.measured = Play(), False
+
+    def gather(self, rng: torch.Generator) -> None:
+        self.play, self.measured = Play(), False
+
+    def minibatches(self, rollout: Rollout, count: int, rng: torch.Generator) -> Iterator[Batch]:
+        length = max(len(rollout.done) // count, self.config.needs()[0])
+        for minibatch in stretches(rollout.done.cpu(), count, length, rng):
+            batch = self.batch(rollout, minibatch, rng)
+            if batch is not None:
+                yield batch
+
+    def batch(self, rollout: Rollout, minibatch: Stretches, rng: torch.Generator) -> Batch | None:
+        frame, stretch = (field.to(rollout.obs.device) for field in minibatch)
+        size = torch.bincount(stretch)
+        place = torch.arange(len(frame), device=frame.device) - (size.cumsum(0) - size)[stretch]
+        gaps = torch.tensor(self.config.gaps)
+        gap = gaps[torch.randint(len(gaps), (len(frame),), generator=rng)].to(frame.device)
+        inside = (place + gap < size[stretch]) & (size[stretch] >= LEAST)
+        if inside.sum() < 2:  # batch norm needs two
+            return None
+        earlier = inside.nonzero().squeeze(1)
+        return Batch(
+            rollout.frames().index_select(0, frame),
+            rollout.action.flatten().index_select(0, frame),
+            stretch,
+            place,
+            time_of(rollout.done).flatten().index_select(0, frame),
+            rollout.group().flatten().index_select(0, frame),
+            earlier,
+            gap.index_select(0, earlier),
+        )
+
+    def loss_of(
+        self, features: Tensor, batch: Batch, rng: torch.Generator
+    ) -> tuple[Tensor, Metrics]:
+        c, earlier, later = self.config, batch.earlier, batch.earlier + batch.gap
+        within = self.without_stretch(features, batch.stretch)
+        source, action = within.index_select(0, earlier), self.between(batch)
+
+        # The code of the later frame: without a gradient, and what running statistics are of.
+        with torch.no_grad():
+            v = self.psi(self.subject(within, batch))
+            code = ops.sinkhorn(ops.unit(v) @ self.prototypes.T / c.code_temperature, c.rounds)
+        other = torch.randperm(len(code), generator=rng).to(code.device)
+        target = code.index_select(0, other) if c.shuffled else code
+        log_assignment = self.foretell(source, action)
+        cluster = cross_entropy(target, log_assignment)
+
+        loss, metrics = cluster, {"cluster": cluster}
+        if c.predict_weight:
+            metrics |= self.predict(within, batch, code.argmax(1), rng)
+            loss = loss + c.predict_weight * metrics["predict"]
+        if c.inverse_weight:
+            pair = torch.cat([source, within.index_select(0, later)], dim=1)
+            metrics["inverse"] = F.cross_entropy(self.inverse(pair), action[:, 0])
+            loss = loss + c.inverse_weight * metrics["inverse"]
+        with torch.no_grad():
+            metrics |= self.worth(source, action, target, log_assignment, other)
+            if not self.measured:
+                metrics |= clustering_health(v, code, self.prototypes, c.code_temperature, c.rounds)
+                self.measured = True
+            if not self.play.full:
+                self.remember(source, batch, code)
+        return loss, metrics
+
+    def without_stretch(self, features: Tensor, stretch: Tensor) -> Tensor:
+        """Features less the mean of their stretch."""
+        if not self.config.centred:
+            return features
+        return ops.centred(features, stretch, int(stretch[-1]) + 1)
+
+    def subject(self, within: Tensor, batch: Batch) -> Tensor:
+        """The later frame of each pair, less the mean of its stretch without the earlier one.
+
+        With the mean of all l frames on both sides, the two of a pair would have a correlation of
+        -1 / (l - 1) whatever they show; without the earlier frame in this one they have none.
+        """
+        later = within.index_select(0, batch.earlier + batch.gap)
+        if not self.config.centred:
+            return later
+        others = torch.bincount(batch.stretch)[batch.stretch.index_select(0, batch.earlier)] - 1
+        return later + within.index_select(0, batch.earlier) / others[:, None]
+
+    def between(self, batch: Batch) -> Tensor:
+        """The actions taken from the earlier frame to the later one, [B, K]; -1 after the last."""
+        step = torch.arange(self.config.gaps[-1], device=batch.gap.device)
+        place = (batch.earlier[:, None] + step).clamp(max=len(batch.action) - 1)
+        taken = batch.action.index_select(0, place.flatten()).view_as(place)
+        return torch.where(step < batch.gap[:, None], taken, -1)
+
+    def foretell(self, source: Tensor, action: Tensor) -> Tensor:
+        """Log-probabilities of clusters [B, C], from the earlier frame and the actions."""
+        with without_statistics(self.psi):  # those are the codes'
+            w = self.theta(self.psi(self.film(source, action)))
+        scores: Tensor = ops.unit(w) @ self.prototypes.T / self.config.temperature
+        return scores.log_softmax(1)
+
+    def predict(
+        self, within: Tensor, batch: Batch, cluster: Tensor, rng: torch.Generator
+    ) -> Metrics:
+        """CTRL's second loss: a frame against those of near clusters, mined from other levels."""
+        v = self.psi_pred(self.subject(within, batch))
+        anchor = torch.arange(len(v), device=v.device)
+        level = torch.unique(batch.level, return_inverse=True)[1].index_select(0, batch.earlier)
+        mined, valid = ops.mine(
+            self.prototypes, cluster, level, anchor, self.config.neighbour_count, "nearest", rng
+        )
+        with torch.no_grad():
+            target = v.index_select(0, mined.flatten()).unflatten(0, mined.shape)
+        distance = ops.squared_distance(ops.unit(self.theta_pred(v))[:, None], ops.unit(target))
+        return {
+            "predict": (distance * valid).sum() / valid.sum().clamp(min=1),
+            "mined": valid.float().mean(),
+            "predict_cosine": ops.mean_cosine(v.detach()),
+        }
+
+    def worth(
+        self, source: Tensor, action: Tensor, target: Tensor, true: Tensor, other: Tensor
+    ) -> Metrics:
+        """How much worse the prediction is with the actions, or the frames, of other pairs."""
+        with without_statistics(self.theta):
+            actions = self.foretell(source, action.index_select(0, other))
+            frames = self.foretell(source.index_select(0, other), action)
+        loss = cross_entropy(target, true)
+        return {
+            "action_gain": cross_entropy(target, actions) - loss,
+            "frame_gain": cross_entropy(target, frames) - loss,
+        }
+
+    def remember(self, source: Tensor, batch: Batch, code: Tensor) -> None:
+        """Keeps the codes with what might predict them: the earlier code, time, the action."""
+        with without_statistics(self.psi):
+            v = self.psi(source)
+        scores = ops.unit(v) @ self.prototypes.T / self.config.code_temperature
+        place, time = (x.index_select(0, batch.earlier) for x in (batch.place, batch.time))
+        self.play.add(
+            code=code,
+            level=batch.level.index_select(0, batch.earlier),
+            nothing=torch.zeros_like(place),
+            before=ops.sinkhorn(scores, self.config.rounds).argmax(1),
+            time=place * 32 + (time + 1).float().log2().long(),  # times in powers of two
+            action=batch.action.index_select(0, batch.earlier),
+        )
+
+    def figures(self) -> Metrics:
+        return self.play.figures()
+
+    @torch.no_grad()
+    def after_step(self, encoder: nn.Module) -> None:
+        self.prototypes.copy_(ops.unit(self.prototypes))
+
+    def clustering(self) -> Clustering:
+        """A view is one frame, less the mean of its episode."""
+        c = self.config
+
+        def embed(features: Tensor, action: Tensor) -> Tensor:
+            v: Tensor = self.psi(features.squeeze(1))
+            return v
+
+        return Clustering(
+            1, self.prototypes, c.code_temperature, c.rounds, embed, centred=c.centred
+        )
+
+
+def cross_entropy(target: Tensor, log_assignment: Tensor) -> Tensor:
+    """Of assignments [B, C] against codes [B, C], in nats."""
+    return -(target * log_assignment).sum(1).mean()
+
+
+def time_of(done: Tensor) -> Tensor:
+    """[S, N] steps since the episode of each step began, or the rollout."""
+    step = torch.arange(len(done), device=done.device)[:, None].expand_as(done)
+    began = torch.zeros_like(step)
+    began[1:] = torch.where(done[:-1], step[1:], 0)
+    return step - began.cummax(0).values
