@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from crosstraj.config import Config
 from crosstraj.envs import ProcgenConfig, make_envs
-from crosstraj.networks import CHANNELS, Residual, convolution, linear
+from crosstraj.networks import IMPALA, Residual, convolution, linear
 from crosstraj.rollout import gae
 from crosstraj.train import learn
 from crosstraj.training import Training
@@ -70,7 +70,7 @@ class PlainImpala(nn.Module):
         super().__init__()
         layers: list[nn.Module] = []
         inputs = 3
-        for channels in CHANNELS:
+        for channels in IMPALA.channels:
             layers += [
                 convolution(inputs, channels, 1, rng),
                 nn.MaxPool2d(3, stride=2, padding=1),

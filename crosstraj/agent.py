@@ -12,6 +12,7 @@ from crosstraj.networks import (
     EncoderKind,
     FeatureNorm,
     Impala,
+    Pooling,
     SplitAt,
     linear,
     normalisation,
@@ -30,7 +31,8 @@ class Reading(Protocol):
 class Agent(nn.Module):
     """pi(a | o) and V(o), both linear in [phi(o), context]; the context is empty but for skills.
 
-    With `split_at=conv` the agent reads the encoder's map and has a last layer, `top`, of its own.
+    With `split_at=conv` the agent reads the encoder's map, which is not pooled, and has a last
+    layer, `top`, of its own.
     """
 
     value_network: tuple[str, ...] = ()
@@ -46,10 +48,11 @@ class Agent(nn.Module):
         context: int,
         rng: torch.Generator,
         split_at: SplitAt = "fc",
+        pooling: Pooling = "none",
     ) -> None:
         super().__init__()
         self.split_at = split_at
-        self.encoder = Impala(image, encoder, feature_norm, rng)
+        self.encoder = Impala(image, encoder, feature_norm, rng, pooling)
         self.top, self.reads = nn.Sequential(), FEATURES
         if split_at == "conv":
             self.reads = self.encoder.map_size

@@ -153,6 +153,7 @@ def read_expert(
         context=0,
         rng=torch.Generator(),
         split_at=trained.split_at,
+        pooling=trained.pooling,
     )
     try:
         agent.load_state_dict(weights["agent"])

@@ -42,6 +42,7 @@ class Parts:
             context=self.objective.context,
             rng=streams.weights,
             split_at=config.split_at,
+            pooling=config.pooling,
         ).to(self.device)
         encoders = [part for part in self.agent.modules() if isinstance(part, Impala)]
         for encoder in encoders:

@@ -403,6 +403,7 @@ def test_feature_health_of_known_features():
             {"order": "joint", "representation": RepresentationConfig(minibatches=3)},
             "minibatches=3",
         ),
+        ({"encoder": "lattice", "pooling": "mean"}, "use pooling=none"),
         ({"objective": {"keypoints": 200}}, "keypoints=200"),
         ({"objective": {"clusters": 1}}, "clusters=1"),
         ({"objective": {"temperature": 0.0}}, "temperature=0.0"),
@@ -432,6 +433,11 @@ def test_a_value_that_came_later_leaves_earlier_runs_their_name():
     paper = preset("ctrl", "paper").to_dict()
     assert "least_rank" not in paper["objective"]
     assert "head_rate" not in paper["policy"]
+    assert "pooling" not in paper
+    assert Config.from_dict(paper).pooling == "none"
+    pooled = replace(preset("ctrl", "paper"), pooling="mean")
+    assert Config.from_dict(pooled.to_dict()) == pooled
+    assert changed_values(pooled.to_dict()) == {"pooling": "mean"}
     fast = replace(Config(), policy=PPOConfig(head_rate=4.0))
     assert Config.from_dict(fast.to_dict()).policy.head_rate == 4
     slow = replace(preset("ctrl", "default"), policy=PPOConfig())

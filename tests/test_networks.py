@@ -8,7 +8,8 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from crosstraj.agent import Agent
-from crosstraj.networks import Encode, FiLM, Impala, ResidualMLP, projection
+from crosstraj.networks import Encode, FiLM, Impala, Residual, ResidualMLP, pool, projection
+from crosstraj.policy.daac import DAACAgent
 
 
 def rng(seed: int = 0) -> torch.Generator:
@@ -19,8 +20,8 @@ def frames(count: int, side: int = 64, seed: int = 1) -> torch.Tensor:
     return torch.randint(256, (count, side, side, 3), generator=rng(seed), dtype=torch.uint8)
 
 
-def impala(kind="impala", norm="none", image=(64, 64, 3)) -> Impala:
-    return Impala(image, kind, norm, rng())
+def impala(kind="impala", norm="none", image=(64, 64, 3), pooling="none") -> Impala:
+    return Impala(image, kind, norm, rng(), pooling)
 
 
 def cost(encoder: nn.Module, side: int = 64) -> float:
@@ -42,10 +43,27 @@ def test_the_laptop_encoder_costs_a_quarter():
     assert 0.2 < cost(impala("laptop")) / cost(impala()) < 0.3
 
 
+def convolutions(*sides_and_channels: tuple[int, int, int]) -> int:
+    """Operations of 3x3 convolutions, each by the side of its result and its channels."""
+    return sum(2 * 9 * side**2 * ins * outs for side, ins, outs in sides_and_channels)
+
+
+def test_the_slim_encoder_keeps_the_resolution_and_costs_42_percent():
+    encoder = impala("slim")
+    first = convolutions((64, 3, 16), (32, 16, 16), (32, 16, 16))
+    second = convolutions((32, 16, 16), (16, 16, 16), (16, 16, 16))
+    third = convolutions((16, 16, 32), (8, 32, 32), (8, 32, 32))
+    assert cost(encoder) == first + second + third + 2 * 2048 * 256 == 25_821_184
+    assert round(cost(encoder) / cost(impala()), 2) == 0.42
+    assert encoder.map(frames(2)).shape == (2, 32, 8, 8)
+    assert sum(isinstance(module, Residual) for module in encoder.modules()) == 3
+
+
+@pytest.mark.parametrize("pooling", ["none", "mean", "pyramid"])
 @pytest.mark.parametrize("image", [(210, 160, 3), (32, 32, 1), (7, 9, 2), (64, 64, 12)])
-@pytest.mark.parametrize("kind", ["impala", "laptop"])
-def test_images_of_any_size_are_encoded(image, kind):
-    encoder = impala(kind, image=image)
+@pytest.mark.parametrize("kind", ["impala", "laptop", "slim"])
+def test_images_of_any_size_are_encoded(image, kind, pooling):
+    encoder = impala(kind, image=image, pooling=pooling)
     pixels = torch.randint(256, (3, *image), generator=rng(), dtype=torch.uint8)
     assert encoder(pixels).shape == (3, 256)
 
@@ -192,6 +210,58 @@ def test_a_target_is_encoded_by_its_own_network_without_a_gradient():
     seen = Encode(online, live=True, piece=4).on(target)(frames(6))
     torch.testing.assert_close(seen, target(frames(6)).detach())
     assert not seen.requires_grad
+
+
+def test_a_map_is_pooled_over_all_of_it_and_by_quarters():
+    spatial = torch.arange(32.0).view(1, 2, 4, 4)  # two channels, the second 16 above the first
+    quarters = [2.5, 4.5, 10.5, 12.5]  # top left, top right, bottom left, bottom right
+    higher = [value + 16 for value in quarters]
+    assert pool(spatial, "none").tolist() == [list(range(32))]
+    assert pool(spatial, "mean").tolist() == [[7.5, 23.5]]
+    assert pool(spatial, "pyramid").tolist() == [[*quarters, *higher, 7.5, 23.5]]
+
+
+@pytest.mark.parametrize(("pooling", "reads"), [("none", 2048), ("mean", 32), ("pyramid", 160)])
+@pytest.mark.parametrize("kind", ["impala", "slim"])
+def test_pooling_stands_between_the_map_and_the_last_layer(kind, pooling, reads):
+    encoder, plain = impala(kind, pooling=pooling), impala(kind)
+    spatial = encoder.map(frames(3))
+    assert torch.equal(spatial, plain.map(frames(3)))  # the convolutions are drawn first
+    assert encoder.last.weight.shape == (256, reads)
+    expected = torch.relu(pool(spatial, pooling) @ encoder.last.weight.T)
+    torch.testing.assert_close(encoder(frames(3)), expected)
+    encoder(frames(3)).sum().backward()
+    assert all(p.grad is not None and p.grad.any() for p in encoder.stages.parameters())
+
+
+def test_cut_at_the_map_an_agent_reads_it_unpooled():
+    agent = Agent(
+        (64, 64, 3),
+        15,
+        encoder="slim",
+        feature_norm="none",
+        context=0,
+        rng=rng(),
+        split_at="conv",
+        pooling="mean",
+    )
+    read = agent.read(agent.encoder, frames(2))
+    assert torch.equal(read, agent.encoder.map(frames(2)).flatten(1))
+    assert agent.top[0].weight.shape == (256, 2048)
+    assert agent.encoder.last.weight.shape == (256, 32)
+
+
+def test_both_networks_of_daac_are_pooled():
+    agent = DAACAgent(
+        (64, 64, 3),
+        15,
+        encoder="slim",
+        feature_norm="none",
+        context=0,
+        rng=rng(),
+        pooling="mean",
+    )
+    assert agent.encoder.last.weight.shape == agent.value_encoder.last.weight.shape == (256, 32)
 
 
 def test_a_residual_mlp_adds_a_linear_and_a_rectified_path():

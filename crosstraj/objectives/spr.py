@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from crosstraj import ops
 from crosstraj.errors import BadInput, check_range
-from crosstraj.networks import CHANNELS, FEATURES, convolution, linear
+from crosstraj.networks import FEATURES, MAP_CHANNELS, convolution, linear
 from crosstraj.objectives.base import Encoder, Metrics, Objective
 from crosstraj.rollout import Rollout
 from crosstraj.views import windows
@@ -63,10 +63,10 @@ class Dynamics(nn.Module):
     def __init__(self, actions: int, hidden: int, rng: torch.Generator) -> None:
         super().__init__()
         self.actions = actions
-        self.first = convolution(CHANNELS[-1] + actions, hidden, 1, rng)
+        self.first = convolution(MAP_CHANNELS + actions, hidden, 1, rng)
         # Batch norm would let maps imagined beyond an episode's end into those that count.
         self.norm = nn.GroupNorm(8, hidden)
-        self.second = convolution(hidden, CHANNELS[-1], 1, rng)
+        self.second = convolution(hidden, MAP_CHANNELS, 1, rng)
 
     def forward(self, spatial: Tensor, action: Tensor) -> Tensor:
         plane = F.one_hot(action, self.actions).to(spatial)[:, :, None, None]

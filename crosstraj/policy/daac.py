@@ -16,7 +16,7 @@ from torch import Tensor
 
 from crosstraj.agent import Agent
 from crosstraj.errors import check_range
-from crosstraj.networks import FEATURES, EncoderKind, FeatureNorm, Impala, SplitAt, linear
+from crosstraj.networks import FEATURES, EncoderKind, FeatureNorm, Impala, Pooling, SplitAt, linear
 from crosstraj.policy.experience import Experience, PolicyConfig, backward_in_pieces
 from crosstraj.policy.ppo import policy_terms, value_error
 
@@ -74,6 +74,7 @@ class DAACAgent(Agent):
         context: int,
         rng: torch.Generator,
         split_at: SplitAt = "fc",
+        pooling: Pooling = "none",
     ) -> None:
         super().__init__(
             image,
@@ -83,10 +84,11 @@ class DAACAgent(Agent):
             context=context,
             rng=rng,
             split_at=split_at,
+            pooling=pooling,
         )
         self.actions = actions
         self.advantage = linear(FEATURES + context + actions, 1, 1.0, rng)
-        self.value_encoder = Impala(image, encoder, feature_norm, rng)
+        self.value_encoder = Impala(image, encoder, feature_norm, rng, pooling)
 
     def heads(self, features: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
         raise TypeError("DAAC has no values of the policy's features: use decide, on frames")
