@@ -213,12 +213,11 @@ class Config:
                 f"{self.rollout_frames} frames of a rollout; lower it, or raise rollout_steps"
             )
         if self.machine.kernels == "native" and (
-            self.encoder not in ("impala", "laptop")
-            or self.frame_stack != 1
-            or self.env not in GAMES
+            self.encoder == "lattice" or self.frame_stack != 1 or self.env not in GAMES
         ):
             raise BadInput(
-                "machine.kernels=native is for encoder=impala or laptop on single Procgen frames"
+                "machine.kernels=native is for encoder=impala, laptop or slim on single Procgen "
+                "frames; use machine.kernels=torch"
             )
         if self.encoder == "lattice" and self.pooling != "none":
             raise BadInput(

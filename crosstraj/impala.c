@@ -1,6 +1,7 @@
 // IMPALA's convolutions on a CPU, for frames of 64 x 64 x 3: one image at a time through every layer, so
 // that its activations stay in the core's cache, forward and back. `native.py` compiles and calls it, once
-// for each STRIDE of the first convolution (1: `impala`, 2: `laptop`).
+// for each STRIDE of the first convolution (2: `laptop`), number of channels in the MIDDLE stage (16: `slim`)
+// and number of residual BLOCKS in a stage (1: `slim`).
 //
 // Images are NHWC with a border of one pixel; channels come in groups of 16. GCC's vector extension keeps
 // it portable: the compiler chooses the instructions. No state. Threads are OpenMP's, hence PyTorch's own:
@@ -196,12 +197,13 @@ static void relu(const float *x, float *y, int n) {
 }
 
 enum { STAGES = 3, FRAME = 64 * 64 * 3, TOP = 64 / STRIDE, END = TOP / 8, RESULT = END * END * 32 };
-static const int CI[] = {3, 16, 32}, CO[] = {16, 32, 32};
+static const int CI[] = {3, 16, MIDDLE}, CO[] = {16, MIDDLE, 32};
 static const int SIZE[] = {TOP / 2, TOP / 4, TOP / 8};  // after pooling
 
-// Kept per image for the way back: a, h, a, h, y of each stage, and the winners of the poolings.
-#define FLOATS (5 * (PAD(TOP / 2, 16) + PAD(TOP / 4, 32) + PAD(TOP / 8, 32)))
-#define KEPT (FLOATS + (TOP / 2 * TOP / 2 * 16 + TOP / 4 * TOP / 4 * 32 + RESULT) / 4)
+// Kept per image for the way back: of each stage a and h of every block, and y; the winners of the poolings.
+#define MAPS (2 * BLOCKS + 1)
+#define FLOATS (MAPS * (PAD(TOP / 2, 16) + PAD(TOP / 4, MIDDLE) + PAD(TOP / 8, 32)))
+#define KEPT (FLOATS + (TOP / 2 * TOP / 2 * 16 + TOP / 4 * TOP / 4 * MIDDLE + RESULT) / 4)
 #define PARAMS(c, co) (9 * (c) * (co) + (co))
 
 int kept(void) { return KEPT; }
@@ -252,12 +254,12 @@ static void forward_one(Room r, int i, const uint8_t *frames, const float *param
     uint8_t *won = keep ? (uint8_t *)(k + FLOATS) : NULL;
     for (int s = 0; s < STAGES; s++) {
         int c = CO[s], W = SIZE[s], size = PAD(W, c), step = PARAMS(c, c);
-        float *y = k + 4 * size;
+        float *y = k + 2 * BLOCKS * size;
         conv(x, CI[s], 2 * W, w, r.wide[s], c, (Then){w + 9 * CI[s] * c});
         w += PARAMS(CI[s], c);
         pool(r.wide[s], W, c, y, won);
         if (keep) won += W * W * c, border(y, W, c, 0);
-        for (int b = 0; b < 2; b++, w += 2 * step) {
+        for (int b = 0; b < BLOCKS; b++, w += 2 * step) {
             float *a = keep ? k + 2 * b * size : k, *h = a + size;  // else used twice: less cache
             relu(y, a, size);
             if (keep) border(h, W, c, 0);
@@ -265,7 +267,7 @@ static void forward_one(Room r, int i, const uint8_t *frames, const float *param
             conv(h, c, W, w + step, y, c, (Then){w + step + 9 * c * c, 0, NULL, y});
         }
         x = y;
-        k += 5 * size;
+        k += MAPS * size;
     }
     for (int y = 0; y < END; y++)
         relu(x + AT(y + 1, 1, END, 32), out + (long)i * RESULT + y * END * 32, END * 32);
@@ -300,9 +302,9 @@ static void backward_some(Room r, int begin, int end, const uint8_t *frames, con
             }
         for (int s = STAGES - 1; s >= 0; s--) {
             int c = CO[s], W = SIZE[s], size = PAD(W, c), step = PARAMS(c, c);
-            k -= 5 * size;
+            k -= MAPS * size;
             won -= W * W * c;
-            for (int b = 1; b >= 0; b--) {
+            for (int b = BLOCKS - 1; b >= 0; b--) {
                 const float *a = k + 2 * b * size, *h = a + size;
                 w -= 2 * step, d -= 2 * step;
                 conv_grad(h, c, W, r.grad[s], c, d + step);

@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -26,6 +26,20 @@ from crosstraj.errors import BadInput
 SOURCE = Path(__file__).with_name("impala.c")
 FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-fopenmp", "-shared", "-fPIC")
 PARTS = 16  # of a batch: shared among threads, and their gradients summed in order
+
+
+class Shape(NamedTuple):
+    """What IMPALA and its cheaper relatives differ in."""
+
+    stride: int  # of the first convolution: 1 or 2
+    channels: tuple[int, int, int]  # of the three stages: 16, 16 or 32, 32
+    blocks: int  # residual blocks in each stage
+
+    def flags(self) -> tuple[str, ...]:
+        """The same for the C compiler."""
+        first, second, third = self.channels
+        assert (first, third) == (16, 32), "the kernels are written for these"
+        return f"-DSTRIDE={self.stride}", f"-DMIDDLE={second}", f"-DBLOCKS={self.blocks}"
 
 
 def keep_memory() -> None:
@@ -41,15 +55,15 @@ def keep_memory() -> None:
 
 
 @functools.cache
-def library(stride: int) -> ctypes.CDLL:
-    """The compiled kernels; made once per compiler, processor, source and first stride."""
+def library(shape: Shape) -> ctypes.CDLL:
+    """The compiled kernels; made once per compiler, processor, source and shape."""
     compiler = shutil.which(os.environ.get("CC", "cc"))
     if compiler is None:
         raise BadInput(
             "machine.kernels=native needs a C compiler: install gcc or clang, or use torch"
         )
     try:
-        return _load(compiler, (*FLAGS, f"-DSTRIDE={stride}"))
+        return _load(compiler, (*FLAGS, *shape.flags()))
     except subprocess.CalledProcessError as error:
         said = error.stderr.decode(errors="replace").strip().splitlines()[:1]
         why = f"{compiler} failed ({said[0] if said else f'exit code {error.returncode}'})"
@@ -103,14 +117,14 @@ def _flat(weights: list[Tensor], biases: list[Tensor]) -> Tensor:
 class _Convolve(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, stride: int, keep: bool, frames: Tensor, flat: Tensor, *params: Tensor
+        ctx: Any, shape: Shape, keep: bool, frames: Tensor, flat: Tensor, *params: Tensor
     ) -> Tensor:
-        size, lib, side = len(frames), library(stride), 8 // stride
+        size, lib, side = len(frames), library(shape), 8 // shape.stride
         out = torch.empty(size, side, side, 32)
         kept = torch.empty(size, lib.kept()) if keep else None
         given = [_pointer(x) for x in (frames, flat, kept, out)]
         lib.forward(torch.get_num_threads(), size, *given)
-        ctx.stride = stride
+        ctx.shape = shape
         if kept is not None:
             ctx.save_for_backward(frames, kept, out, *params)
         return out
@@ -124,7 +138,7 @@ class _Convolve(torch.autograd.Function):
         flat = _flat([weights[0].reshape(-1), *turned], biases)
         sums, grad = torch.zeros(PARTS, len(flat)), grad.contiguous()
         given = [_pointer(x) for x in (frames, flat, kept, out, grad, sums)]
-        library(ctx.stride).backward(torch.get_num_threads(), PARTS, len(frames), *given, len(flat))
+        library(ctx.shape).backward(torch.get_num_threads(), PARTS, len(frames), *given, len(flat))
         parts = sums.sum(0).split([p.numel() for p in params])
         gradients = [_as(p, part) for p, part in zip(params, parts, strict=True)]
         return None, None, None, None, *gradients
@@ -143,12 +157,12 @@ class Trunk:
 
     parameters: weight and bias of each convolution, in order. They are laid out as the kernels read
     them only when they have changed, not at every step of acting.
-    stride: of the first convolution; the map has 8 x 8 pixels for 1, and 4 x 4 for 2.
+    shape: the map has 8 x 8 pixels for a stride of 1, and 4 x 4 for 2.
     """
 
-    def __init__(self, parameters: Iterable[Tensor], stride: int) -> None:
-        self.parameters, self.stride = list(parameters), stride
-        library(stride)  # compiled now, or refused, and not amid the first rollout
+    def __init__(self, parameters: Iterable[Tensor], shape: Shape) -> None:
+        self.parameters, self.shape = list(parameters), shape
+        library(shape)  # compiled now, or refused, and not amid the first rollout
         self.versions: list[int] = []
         self.flat = torch.empty(0)
 
@@ -159,8 +173,6 @@ class Trunk:
                 self.flat = _flat([_packed(w) for w in weights], biases)
             self.versions = now
         keep = torch.is_grad_enabled()
-        result = _Convolve.apply(
-            self.stride, keep, frames.contiguous(), self.flat, *self.parameters
-        )
+        result = _Convolve.apply(self.shape, keep, frames.contiguous(), self.flat, *self.parameters)
         assert isinstance(result, Tensor)
         return result.permute(0, 3, 1, 2)

@@ -7,14 +7,14 @@ the cache, and live or gradient-free as the trainer decides.
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Literal, NamedTuple, assert_never
+from typing import Any, Literal, assert_never
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from crosstraj.native import Trunk
+from crosstraj.native import Shape, Trunk
 
 EncoderKind = Literal["impala", "laptop", "slim", "lattice"]
 Pooling = Literal["none", "mean", "pyramid"]
@@ -25,19 +25,12 @@ SplitAt = Literal["fc", "conv"]
 
 FEATURES = 256
 MAP_CHANNELS = 32  # of the last map, in every encoder
-
-
-class Shape(NamedTuple):
-    """What IMPALA and its cheaper relatives differ in."""
-
-    stride: int  # of the first convolution
-    channels: tuple[int, int, int]  # of the three stages
-    blocks: int  # residual blocks in each stage
-
-
 IMPALA = Shape(1, (16, 32, MAP_CHANNELS), 2)  # as in every Procgen code base
-LAPTOP = IMPALA._replace(stride=2)
-SLIM = Shape(1, (16, 16, MAP_CHANNELS), 1)
+SHAPES: dict[EncoderKind, Shape] = {  # of all kinds but lattice
+    "impala": IMPALA,
+    "laptop": IMPALA._replace(stride=2),
+    "slim": Shape(1, (16, 16, MAP_CHANNELS), 1),
+}
 
 
 def linear(inputs: int, outputs: int, gain: float, rng: torch.Generator) -> nn.Linear:
@@ -151,17 +144,11 @@ class Impala(nn.Module):
     ) -> None:
         super().__init__()
         self.pooling: Pooling = pooling
-        match kind:
-            case "impala":
-                self.stages, self.map_size = impala_stages(image, IMPALA, rng)
-            case "laptop":
-                self.stages, self.map_size = impala_stages(image, LAPTOP, rng)
-            case "slim":
-                self.stages, self.map_size = impala_stages(image, SLIM, rng)
-            case "lattice":
-                self.stages, self.map_size = lattice_stages(image[2], rng)
-            case other:
-                assert_never(other)
+        self.shape = SHAPES.get(kind)
+        if self.shape:
+            self.stages, self.map_size = impala_stages(image, self.shape, rng)
+        else:
+            self.stages, self.map_size = lattice_stages(image[2], rng)
         self.last = linear(pooled_size(self.map_size, pooling), FEATURES, math.sqrt(2), rng)
         self.norm = normalisation(feature_norm)
         self.autocast = False
@@ -196,9 +183,8 @@ class Impala(nn.Module):
 
     def use_native(self) -> None:
         """Our own convolutions instead of the library's, from now on."""
-        first = self.stages[0]
-        assert isinstance(first, nn.Conv2d)
-        self.native = Trunk(self.stages.parameters(), first.stride[0])
+        assert self.shape, "there are no kernels for encoder=lattice"
+        self.native = Trunk(self.stages.parameters(), self.shape)
 
     def compile_for(self, *sizes: int) -> None:
         """Compile for these batch sizes; others stay eager, for each shape is compiled anew."""

@@ -9,7 +9,7 @@ import torch
 
 from crosstraj import native
 from crosstraj.errors import BadInput
-from crosstraj.networks import EncoderKind, Impala
+from crosstraj.networks import SHAPES, EncoderKind, Impala
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler: cc is not there")
 
@@ -28,7 +28,7 @@ def encoders(kind: EncoderKind) -> tuple[Impala, Impala]:
     return pair[0], pair[1]
 
 
-@pytest.fixture(params=["impala", "laptop"])
+@pytest.fixture(params=["impala", "laptop", "slim"])
 def kind(request: pytest.FixtureRequest) -> EncoderKind:
     return request.param
 
@@ -53,6 +53,19 @@ def test_native_values_and_gradients_equal_torchs(count, kind):
         assert theirs.grad is not None
         scale = float(theirs.grad.abs().max())
         torch.testing.assert_close(mine.grad, theirs.grad, atol=2e-4 * scale, rtol=1e-3, msg=name)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "pyramid"])
+def test_native_maps_are_pooled_as_torchs_are(pooling, kind):
+    plain = Impala((64, 64, 3), kind, "none", torch.Generator().manual_seed(0), pooling)
+    native = copy.deepcopy(plain)
+    native.use_native()
+    results = [encoder(frames(3)) for encoder in (plain, native)]
+    for features in results:
+        features.square().sum().backward()
+    torch.testing.assert_close(results[1], results[0], atol=1e-4, rtol=1e-4)
+    theirs, mine = plain.stages[0].weight.grad, native.stages[0].weight.grad
+    torch.testing.assert_close(mine, theirs, atol=2e-4 * float(theirs.abs().max()), rtol=1e-3)
 
 
 def test_native_without_gradient_gives_the_same_features(kind):
@@ -122,11 +135,11 @@ def test_what_cannot_be_compiled_or_kept_is_one_sentence(variable, value, words,
 @pytest.mark.usefixtures("forgetful")
 def test_a_library_that_cannot_be_loaded_is_one_sentence(tmp_path: Path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "whole"))
-    native.library(2)
+    native.library(SHAPES["laptop"])
     (built,) = tmp_path.glob("whole/crosstraj/*.so")
     (tmp_path / "torn" / "crosstraj").mkdir(parents=True)
     (tmp_path / "torn" / "crosstraj" / built.name).write_bytes(b"torn")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "torn"))
     native.library.cache_clear()
     with pytest.raises(BadInput, match=r"use machine\.kernels=torch"):
-        native.library(2)
+        native.library(SHAPES["laptop"])
