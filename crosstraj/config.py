@@ -109,7 +109,7 @@ class MachineConfig:
     compile: bool = False
     """torch.compile the encoder: needs a C++ compiler, changes rounding, gains a little."""
     bfloat16: bool = False
-    """Run the encoder under bfloat16 autocast; meant for accelerators that are fast in it."""
+    """Run the encoder under bfloat16 autocast: for accelerators, and CPUs with AVX512_BF16."""
 
     def __post_init__(self) -> None:
         check_range(self, "machine.", "piece", at_least=1)

@@ -1,6 +1,7 @@
 """Shapes, initialisation, cost and the piecewise encoder."""
 
 import math
+from pathlib import Path
 
 import pytest
 import torch
@@ -57,6 +58,14 @@ def test_the_slim_encoder_keeps_the_resolution_and_costs_42_percent():
     assert round(cost(encoder) / cost(impala()), 2) == 0.42
     assert encoder.map(frames(2)).shape == (2, 32, 8, 8)
     assert sum(isinstance(module, Residual) for module in encoder.modules()) == 3
+
+
+@pytest.mark.parametrize("kind", ["impala", "slim", "laptop"])
+def test_a_forward_pass_costs_what_the_page_on_performance_says(kind):
+    costs = [cost(impala(kind, pooling=pooling)) / 1e6 for pooling in ("none", "mean", "pyramid")]
+    share = costs[0] * 1e6 / cost(impala())
+    row = " | ".join([f"`{kind}`", *(f"{value:.1f}" for value in costs), f"{share:.0%}"])
+    assert f"| {row.replace('%', ' %')} |" in Path("docs/performance.md").read_text()
 
 
 @pytest.mark.parametrize("pooling", ["none", "mean", "pyramid"])
