@@ -5,7 +5,7 @@ Also the anchor, which holds the policy in place while an objective has a pass o
 
 import copy
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -54,12 +54,13 @@ def scale_within(own: Tensor, policy: Tensor, most: float) -> Tensor:
 def summed(
     encoder: Mapping[str, nn.Parameter], policy: Gradients, own: Gradients, most: float
 ) -> tuple[Gradients, Metrics]:
-    """Gives the encoder both gradients; returns the objective's part, bounded, and their ratio."""
+    """Gives the encoder both gradients; returns the objective's part, bounded, and their ratio
+    before it was."""
     figures = {}
     if policy and own:
         figures["gradient_ratio"] = norm(own) / norm(policy)
-        scale = scale_within(norm(own), norm(policy), most)
-        own = {name: scale * gradient for name, gradient in own.items()}
+        figures["gradient_scale"] = scale_within(norm(own), norm(policy), most)
+        own = {name: figures["gradient_scale"] * gradient for name, gradient in own.items()}
     give(encoder, policy, own)
     return own, figures
 
@@ -74,37 +75,45 @@ def at_features(
     return read.grad, evidence
 
 
+class Shared(NamedTuple):
+    """What came of two gradients sent through one encoding of the frames."""
+
+    own: Gradients  # the objective's part on the weights; empty where it was not measured apart
+    gain: float | None  # by how much the encoder favours the objective's gradient, once measured
+    figures: Metrics
+
+
 def through_encoder(
     encoder: Mapping[str, nn.Parameter],
     features: Tensor,
     policy: Tensor | None,
     own: Tensor | None,
     most: float,
-    *,
-    apart: bool,
-) -> tuple[Gradients, Metrics]:
+    gain: float | None = None,
+) -> Shared:
     """Sends two gradients at the features [F, D] through one encoding of the frames.
 
-    The objective's is bounded there, where both are known before the encoder has been passed.
-    `apart` passes it twice, and so knows the objective's part on the weights and the ratio of both.
+    Without a `gain` they pass one by one, so that both norms on the weights are known, and with
+    them the gain: their ratio there over their ratio at the features. With it they pass as one, and
+    the ratio on the weights, to which the bound applies, is the one at the features times the gain.
     """
-    figures = {}
-    if policy is not None and own is not None:
-        figures["gradient_scale"] = scale_within(own.norm(), policy.norm(), most)
-        own = figures["gradient_scale"] * own
-    if not apart or own is None:
-        parts = [part for part in (policy, own) if part is not None]
-        if parts:
-            features.backward(sum(parts[1:], parts[0]))
-        return {}, figures
-    features.backward(own, retain_graph=policy is not None)
+    if policy is None or own is None:
+        alone = policy if own is None else own
+        if alone is not None:
+            features.backward(alone)
+        mine = take(encoder) if own is not None and gain is None else {}
+        give(encoder, mine)
+        return Shared(mine, gain, {})
+    ratio = own.norm() / policy.norm()
+    if gain is not None:
+        scale = scale_within(gain * own.norm(), policy.norm(), most)
+        features.backward(policy + scale * own)
+        return Shared({}, gain, {"gradient_scale": scale})
+    features.backward(own, retain_graph=True)
     mine = take(encoder)
-    if policy is not None:
-        features.backward(policy)
-        figures["gradient_ratio"] = norm(mine) / norm(others := take(encoder))
-        give(encoder, others)
-    give(encoder, mine)
-    return mine, figures
+    features.backward(policy)
+    mine, figures = summed(encoder, take(encoder), mine, most)
+    return Shared(mine, float(figures["gradient_ratio"] / ratio), figures)
 
 
 class Anchor(Encode):

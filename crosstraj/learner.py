@@ -11,6 +11,7 @@ from crosstraj.instruments import variance_between
 from crosstraj.joint import (
     Anchor,
     Gradients,
+    Shared,
     at_features,
     norm,
     summed,
@@ -117,16 +118,15 @@ class Learner(Parts):
         if shared:
             self.objective.gather(self.streams.objective)
         batches = self.objective_batches(rollout, 0 if shared else self.config.policy.epochs)
-        for number, minibatch in enumerate(self.policy_batches(rollout.done)):
+        gain, tried = None, False
+        for minibatch in self.policy_batches(rollout.done):
             self.policy_optimiser.zero()
             self.objective_optimiser.zero()
             if shared:
                 batch = self.objective.batch(rollout, minibatch, self.streams.objective)
                 frames = batch.frames if batch else rollout.frames()[minibatch.frame]
                 chosen = self.policy_steps(steps, minibatch.frame)
-                terms, own = self.shared_backward(
-                    frames, chosen, batch, averages, apart=number == 0
-                )
+                terms, (own, gain, _) = self.shared_backward(frames, chosen, batch, gain, averages)
             else:
                 # None where there is no objective, or where fragments were too short for a batch.
                 batch = next(batches, None)
@@ -138,8 +138,9 @@ class Learner(Parts):
             averages.add(policy_grad_norm=norm, **terms._asdict())
             if batch is not None:
                 self.objective.after_step(self.agent.encoder)  # which has moved just now
-            if own and number == 0:
+            if own and not tried:
                 averages.add(objective_kl=self.trial_kl(rollout, own, norm))
+                tried = True
         return averages.numbers()
 
     def added_backward(self, batch: Any, averages: Averages) -> Gradients:
@@ -152,8 +153,13 @@ class Learner(Parts):
         return own
 
     def shared_backward(
-        self, frames: Tensor, steps: Experience, batch: Any, averages: Averages, *, apart: bool
-    ) -> tuple[ppo.Terms | daac.Terms, Gradients]:
+        self,
+        frames: Tensor,
+        steps: Experience,
+        batch: Any,
+        gain: float | None,
+        averages: Averages,
+    ) -> tuple[ppo.Terms | daac.Terms, Shared]:
         """Adds the gradients of both losses, from one encoding of the frames."""
 
         def objective(features: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
@@ -166,16 +172,16 @@ class Learner(Parts):
         if batch is not None:
             own, evidence = at_features(features, objective)
             averages.add(**evidence)
-        mine, figures = through_encoder(
+        shared = through_encoder(
             self.encoder,
             features,
             policy if self.by_policy else None,
             own if self.by_objective else None,
             self.config.representation.max_ratio,
-            apart=apart,
+            gain,
         )
-        averages.add(**figures)
-        return terms, mine
+        averages.add(**shared.figures)
+        return terms, shared
 
     def trial_kl(self, rollout: Rollout, own: Gradients, total: Tensor) -> Tensor:
         """How far the policy would move by the objective's part of one joint step alone.

@@ -85,6 +85,16 @@ ROWS = {
         nonsense=(("shift", -1), ("target_decay", 1.5), ("width", 0)),
         alive=lambda seen: seen["top_one"] > 0.5,
     ),
+    "situations": Row(
+        values={"clusters": 10, "gap": 2},
+        ties=lambda batch: torch.stack([batch.earlier, batch.earlier + batch.gap], dim=1),
+        floor=lambda seen: 0.0,
+        nonsense=(
+            *(("clusters", 1), ("gap", 0), ("gap", 256), ("temperature", 0.0), ("width", 0)),
+            *(("inverse_weight", -1.0), ("predict_weight", -1.0)),
+        ),
+        alive=lambda seen: seen["action_gain"] > 0.02,
+    ),
     "spr": Row(
         values={"steps": 3},
         ties=lambda batch: pairs_of(batch.position)[batch.valid[:, 1:].flatten()],

@@ -169,7 +169,7 @@ class Situations(Objective):
             metrics["inverse"] = F.cross_entropy(self.inverse(pair), action[:, 0])
             loss = loss + c.inverse_weight * metrics["inverse"]
         with torch.no_grad():
-            metrics |= self.worth(source, action, target, log_assignment, other)
+            metrics |= self.worth(source, action, target, log_assignment, alike(batch.gap, rng))
             if not self.measured:
                 metrics |= clustering_health(v, code, self.prototypes, c.code_temperature, c.rounds)
                 self.measured = True
@@ -231,7 +231,10 @@ class Situations(Objective):
     def worth(
         self, source: Tensor, action: Tensor, target: Tensor, true: Tensor, other: Tensor
     ) -> Metrics:
-        """How much worse the prediction is with the actions, or the frames, of other pairs."""
+        """How much worse the prediction is with the actions, or the frames, of other pairs.
+
+        other: [B] a pair for each that is as far apart, or the gap alone would be worth something.
+        """
         with without_statistics(self.theta):
             actions = self.foretell(source, action.index_select(0, other))
             frames = self.foretell(source.index_select(0, other), action)
@@ -279,6 +282,14 @@ class Situations(Objective):
 def cross_entropy(target: Tensor, log_assignment: Tensor) -> Tensor:
     """Of assignments [B, C] against codes [B, C], in nats."""
     return -(target * log_assignment).sum(1).mean()
+
+
+def alike(label: Tensor, rng: torch.Generator) -> Tensor:
+    """A random permutation [B] in which each has the place of one with the same label."""
+    shuffled = torch.randperm(len(label), generator=rng).to(label.device)
+    other = torch.empty_like(shuffled)
+    other[label.argsort(stable=True)] = shuffled[label[shuffled].argsort(stable=True)]
+    return other
 
 
 def time_of(done: Tensor) -> Tensor:
