@@ -46,6 +46,8 @@ def train(arguments: list[str]) -> None:
     check_env_name(config.env)
     if not config.machine.low_memory:
         keep_memory()
+    from crosstraj.envs import GAMES
+    from crosstraj.health import verdict
     from crosstraj.signals import Stop
     from crosstraj.train import open_run
     from crosstraj.train import train as train_run
@@ -66,6 +68,8 @@ def train(arguments: list[str]) -> None:
             _draw(directory)
     _print_results(config, summary)
     with spared():
+        if said := verdict(summary, levels=config.env in GAMES):
+            print(f"the representation: {said}")
         print("files:", *sorted(directory.iterdir()), sep="\n  ", flush=True)
 
 

@@ -1,9 +1,12 @@
-"""What a person should hear of, from the figures of one update: a phase, a sick representation."""
+"""What a person should hear of, from the figures of updates: a phase, a sick representation.
+
+The verdict on a clustering has two parts: is it collapsed or not, and what are its codes about?
+"""
 
 import math
 
 from crosstraj.config import Config
-from crosstraj.objectives import CTRLConfig, DBCConfig, ProtoConfig, PSEConfig
+from crosstraj.objectives import CTRLConfig, DBCConfig, ProtoConfig, PSEConfig, SituationsConfig
 from crosstraj.phases import in_words
 
 
@@ -29,7 +32,7 @@ def complaints(metrics: dict[str, float], config: Config) -> dict[str, str]:
     """A sentence for each thing that is wrong, by its name; none when all is well."""
     found: dict[str, str | None] = {}
     match config.objective:
-        case CTRLConfig(clusters=clusters):
+        case CTRLConfig(clusters=clusters) | SituationsConfig(clusters=clusters):
             found["collapse"] = collapse(metrics, clusters)
             found["too few views"] = too_few_views(metrics, clusters, 2, "clusters")
         case ProtoConfig(prototypes=clusters):
@@ -57,6 +60,29 @@ def collapse(metrics: dict[str, float], clusters: int) -> str | None:
         f"vectors: 0), code entropy is {metrics['code_entropy']:.2f} of {math.log(clusters):.2f} "
         f"(random vectors: {metrics['code_entropy_random']:.2f}); see docs/methods.md"
     )
+
+
+def verdict(metrics: dict[str, float], *, levels: bool = True) -> str | None:
+    """Both parts in one sentence, from the newest figures; None for a method without codes.
+
+    levels: does the environment have levels? Else the figures are about episodes.
+    """
+    if "codes_about_level" not in metrics:
+        return None
+    collapsed = metrics.get("view_cosine", metrics.get("target_cosine", 0.0)) > 0.95
+    share = min(1.0, max(0.0, metrics["codes_about_level"]))
+    where = "level" if levels else "episode"
+    parts = [
+        "collapsed" if collapsed else "not collapsed",
+        f"{share:.0%} of what its codes say is which {where} a view is from",
+    ]
+    if "knowing_before" in metrics and "cluster" in metrics:
+        gained = metrics["knowing_before"] - metrics["cluster"]
+        better = f"{abs(gained):.2f} nats {'better' if gained > 0 else 'worse'}"
+        parts.append(f"they are foretold {better} than by repeating the code before")
+    if "action_gain" in metrics:
+        parts.append(f"knowing the actions is worth {metrics['action_gain']:.3f} nats")
+    return "; ".join(parts)
 
 
 def collapse_of_latents(metrics: dict[str, float]) -> str | None:

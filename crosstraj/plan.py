@@ -38,6 +38,7 @@ TABLES = {  # report/tables.py makes them
     "returns": "unseen and seen return, area under the curve, health, by variant and game",
     "split": "gain of variants `X split` or `X split Y` over variant `X joint`, by game",
     "health": "spread, rank and clusters of the representation, and what they must be, by run",
+    "about": "what codes are about, and what they hold beyond shortcuts, by game and variant",
     "ising": "return, silhouette and agreement with the true models, by number of clusters",
 }
 Value = bool | int | float | str | tuple[int | float | str, ...]

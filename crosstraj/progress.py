@@ -22,6 +22,8 @@ COLUMNS = {  # what is shown, in order, and from which figure of a row
     "L_clust": "cluster",
     "cosine": "view_cosine",
     "codes": "code_entropy",
+    "of level": "codes_about_level",
+    "actions": "action_gain",
     "skills": "skill_accuracy",
     "rank": "feature_rank",
 }

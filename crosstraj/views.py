@@ -39,6 +39,14 @@ def fragments(done: Tensor) -> Tensor:
     return (began.T.flatten().long().cumsum(0) - 1).unflatten(0, began.T.shape).T.contiguous()
 
 
+def time_of(done: Tensor) -> Tensor:
+    """[S, N] steps since the episode of each step began, or the rollout."""
+    step = torch.arange(len(done), device=done.device)[:, None].expand_as(done)
+    began = torch.zeros_like(step)
+    began[1:] = torch.where(done[:-1], step[1:], 0)
+    return step - began.cummax(0).values
+
+
 def deal_steps(fragment: Tensor, count: int, least: int, rng: torch.Generator) -> Tensor:
     """The minibatch of each step [S, N], or -1: fragments are cut at random, never lost.
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from crosstraj import health, ops
 from crosstraj.config import Config, preset
+from crosstraj.instruments import clustering_health
 from crosstraj.networks import Encode, Recurrent, view_encoder
 from crosstraj.objectives.ctrl import CTRL, Batch, CTRLConfig
 from crosstraj.rollout import Rollout
@@ -47,6 +48,8 @@ def make_batch(views: int, frames: int = 40, keypoints: int = 2, seed: int = 0) 
             torch.randint(4, (views,), generator=g),
             torch.arange(views),
         ),
+        level=torch.arange(frames) % 3,
+        time=torch.arange(frames),
         probe=False,
     )
 
@@ -442,12 +445,41 @@ def test_random_views_have_the_code_entropy_of_random_vectors():
     """The value that design gives for B = 1024, C = 200, D = 256: 5.277 at .3 and 5.106 at .1."""
     for temperature, expected in ((0.3, 5.277), (0.1, 5.106)):
         config = CTRLConfig(code_temperature=temperature, head_norm="none", swap_codes=False)
-        method = CTRL(config, 15, rng())
+        centres = CTRL(config, 15, rng()).prototypes
         views = torch.randn(1024, 256, generator=rng(1))
-        figures = method.health(views, torch.full((1024, 200), 1 / 200))
+        code = torch.full((1024, 200), 1 / 200)
+        figures = clustering_health(views, code, centres, temperature, config.rounds)
         assert float(figures["code_entropy_random"]) == pytest.approx(expected, abs=0.01)
         assert float(figures["code_entropy"]) == pytest.approx(math.log(200), abs=1e-4)
         assert float(figures["clusters_used"]) == 1.0
+
+
+def test_what_is_remembered_is_the_partners_code_with_the_views_own_level_and_code():
+    method, batch = ctrl(replace(SMALL, swap_codes=True)), make_batch(6)
+    batch = batch._replace(views=batch.views._replace(partner=torch.arange(6).roll(3)))
+    code = torch.eye(SMALL.clusters)[torch.arange(6) % SMALL.clusters]
+    method.remember(batch, code)
+    (kept,) = method.play.parts
+    first = batch.views.keypoints[:, 0]
+    assert torch.equal(kept["code"], code.roll(3, 0))
+    assert kept["before"].tolist() == code.argmax(1).tolist()
+    assert kept["level"].tolist() == (first % 3).tolist()
+    assert kept["time"].tolist() == [int(math.log2(t + 1)) for t in first.tolist()]
+
+
+def test_the_worth_of_actions_is_what_the_loss_gains_when_they_are_mixed_and_leaves_no_trace():
+    method, batch = ctrl(replace(SMALL, head_norm="batch")), make_batch(30)
+    features = torch.randn(40, 256, generator=rng(4))
+    u = method.dynamics(features, batch.action, batch.views.keypoints)
+    code = torch.rand(30, SMALL.clusters, generator=rng(5)).softmax(1)
+    cluster = -(code * method.assign(method.psi_clust(u))).sum(1).mean()
+    before = {name: value.clone() for name, value in method.state_dict().items()}
+    gain = method.worth_of_actions(features, batch, code, cluster)
+    other = torch.randperm(40, generator=rng(0))
+    u = method.dynamics(features, batch.action[other], batch.views.keypoints)
+    assert all(torch.equal(value, before[name]) for name, value in method.state_dict().items())
+    mixed = -(code * method.assign(method.psi_clust(u))).sum(1).mean()
+    assert gain.item() == pytest.approx((mixed - cluster).item(), abs=1e-5)
 
 
 def rollout_of(done: Tensor) -> Rollout:

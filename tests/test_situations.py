@@ -19,11 +19,10 @@ from crosstraj.objectives.situations import (
     SituationsConfig,
     alike,
     cross_entropy,
-    time_of,
 )
 from crosstraj.optimise import Averages
 from crosstraj.policy.experience import experience
-from crosstraj.views import Stretches, stretches
+from crosstraj.views import Stretches, stretches, time_of
 from tests.test_learner import bits, learner_for, moved, rollout_for
 from tests.test_views import ragged_done, slow_fragments
 

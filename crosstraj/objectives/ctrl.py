@@ -5,6 +5,10 @@ contradicts itself we follow docs/methods.md. Three things are ours, and off in 
 normalisation inside the projection heads, codes swapped between two views of one fragment, and a
 loss where features fold into few directions.
 Three values are the released code's alone: `code_gradient`, `target_decay` and `predictors`.
+
+What it asks for: two sets of keypoints of one fragment share a code. Given the fragment they are as
+good as independent, so that *which episode this is* attains the optimum (docs/theory.md), and
+`codes_about_level` says how far a run has gone there. `situations` asks for something else.
 """
 
 import math
@@ -18,10 +22,19 @@ from torch import Tensor, nn
 
 from crosstraj import ops
 from crosstraj.errors import BadInput, check_range
-from crosstraj.networks import FEATURES, FiLM, HeadNorm, ViewEncoder, projection, view_encoder
+from crosstraj.instruments import Play, clustering_health
+from crosstraj.networks import (
+    FEATURES,
+    FiLM,
+    HeadNorm,
+    ViewEncoder,
+    projection,
+    view_encoder,
+    without_statistics,
+)
 from crosstraj.objectives.base import Clustering, Encoder, Metrics, Objective
 from crosstraj.rollout import Rollout
-from crosstraj.views import VIEWS, Sampling, Views
+from crosstraj.views import VIEWS, Sampling, Views, time_of
 
 
 @dataclass(frozen=True)
@@ -100,6 +113,8 @@ class Batch(NamedTuple):
     frames: Tensor  # [F, H, W, C] uint8
     action: Tensor  # [F] int64
     views: Views
+    level: Tensor  # [F] the level, or where there are none a number for the fragment
+    time: Tensor  # [F] steps since the episode began, or the rollout
     probe: bool  # measure the health of the representation on this minibatch
 
 
@@ -118,6 +133,10 @@ class CTRL(Objective):
             ops.unit(torch.randn(config.clusters, width, generator=rng))
         )  # E, one unit row per cluster
         self.slow = nn.ModuleDict()  # encoder, FiLM and psi as they were; empty without a decay
+        self.play = Play()
+
+    def gather(self, rng: torch.Generator) -> None:
+        self.play = Play()
 
     def attach(self, encoder: nn.Module) -> None:
         if self.config.target_decay:
@@ -132,12 +151,15 @@ class CTRL(Objective):
             done, count, c.keypoints, swap=c.swap_codes, cross=c.whole_rows, rng=rng
         )
         frames, action = rollout.frames(), rollout.action.flatten()
+        level, time = rollout.group().flatten(), time_of(rollout.done).flatten()
         for index, views in enumerate(drawn):
             views = Views(*(field.to(frames.device) for field in views))
             yield Batch(
                 frames.index_select(0, views.frame),
                 action.index_select(0, views.frame),
                 views,
+                level.index_select(0, views.frame),
+                time.index_select(0, views.frame),
                 probe=index == 0,
             )
 
@@ -152,9 +174,7 @@ class CTRL(Objective):
         v_slow, v_pred_slow = self.targets(encode, batch, v, v_pred)
         centres = self.prototypes if c.code_gradient else self.prototypes.detach()
         code = ops.sinkhorn(ops.unit(v_slow) @ centres.T / c.code_temperature, c.rounds)
-        w = self.theta_clust(v) if c.predictors else v
-        w = ops.unit(w) if c.unit_projection else w
-        log_assignment = (w @ self.prototypes.T / c.temperature).log_softmax(1)
+        log_assignment = self.assign(v)
         cluster = -(code.index_select(0, views.partner) * log_assignment).sum(1).mean()
 
         # Predict neighbours: w'_n against v' of views mined from the clusters near c_n.
@@ -173,8 +193,51 @@ class CTRL(Objective):
             metrics["fold"] = (math.log(c.least_rank) - rank.log()).clamp(min=0)
             loss = loss + metrics["fold"]
         if batch.probe:
-            metrics |= self.health(v, code)
+            metrics |= clustering_health(v, code, self.prototypes, c.code_temperature, c.rounds)
+            metrics["predict_cosine"] = ops.mean_cosine(v_pred.detach())
+            metrics["predict_rank"] = ops.effective_rank(v_pred.detach())
+            metrics["action_gain"] = self.worth_of_actions(features, batch, code, cluster)
+        if not self.play.full:
+            self.remember(batch, code)
         return loss, metrics
+
+    @torch.no_grad()
+    def worth_of_actions(
+        self, features: Tensor, batch: Batch, code: Tensor, cluster: Tensor
+    ) -> Tensor:
+        """How much worse the prediction of codes is with the actions of other steps."""
+        generator = torch.Generator().manual_seed(0)  # not a draw of training's
+        other = torch.randperm(len(batch.action), generator=generator).to(features.device)
+        u = self.dynamics(features, batch.action[other], batch.views.keypoints)
+        with without_statistics(self):
+            log_assignment = self.assign(self.psi_clust(u))
+        mixed = -(code.index_select(0, batch.views.partner) * log_assignment).sum(1).mean()
+        return mixed - cluster
+
+    @torch.no_grad()
+    def remember(self, batch: Batch, code: Tensor) -> None:
+        """Keeps the codes that are predicted, with what might predict them without learning."""
+        views = batch.views
+        first = views.keypoints[:, 0]
+        before = code.argmax(1) if self.config.swap_codes else torch.full_like(first, -1)
+        self.play.add(
+            code=code.index_select(0, views.partner),
+            level=batch.level.index_select(0, first),
+            nothing=torch.zeros_like(first),
+            before=before,
+            time=(batch.time.index_select(0, first) + 1).float().log2().long(),
+        )
+
+    def figures(self) -> Metrics:
+        return self.play.figures()
+
+    def assign(self, v: Tensor) -> Tensor:
+        """log P: log-probabilities of clusters [B, C]."""
+        c = self.config
+        w = self.theta_clust(v) if c.predictors else v
+        w = ops.unit(w) if c.unit_projection else w
+        scores: Tensor = w @ self.prototypes.T / c.temperature
+        return scores.log_softmax(1)
 
     def dynamics(self, features: Tensor, action: Tensor, keypoints: Tensor) -> Tensor:
         """u_i = [FiLM(phi(o_t1), a_t1), ..., FiLM(phi(o_tT), a_tT)]: [F, D] -> [B, T D]."""
@@ -219,15 +282,17 @@ class CTRL(Objective):
         if 0 < c.anchors < len(cluster):
             chosen = torch.randperm(len(cluster), generator=rng)[: c.anchors]
             anchor = chosen.sort().values.to(cluster.device)
-        occupied = torch.zeros(c.clusters, dtype=torch.bool, device=cluster.device)
-        occupied.index_fill_(0, cluster, True)
-        near, exists = ops.neighbour_clusters(
-            self.prototypes, occupied, c.neighbour_count, c.neighbours
+        mined, valid = ops.mine(
+            self.prototypes,
+            cluster,
+            fragment,
+            anchor,
+            c.neighbour_count,
+            c.neighbours,
+            rng,
+            own_group=c.mine_own_fragment,
         )
-        mine = cluster[anchor]
-        own = None if c.mine_own_fragment else fragment[anchor]
-        mined, offered = ops.draw_members(cluster, fragment, near[mine], own, rng)
-        return anchor, mined, offered & exists[mine]
+        return anchor, mined, valid
 
     def prediction_loss(self, predicted: Tensor, target: Tensor, valid: Tensor) -> Tensor:
         """L_pred from w' [N, D] and v' of mined views [N, K, D]; nothing to mine gives 0."""
@@ -236,24 +301,6 @@ class CTRL(Objective):
             return (distance * valid).sum()
         distance = ops.squared_distance(ops.unit(predicted)[:, None], ops.unit(target))
         return (distance * valid).sum() / valid.sum().clamp(min=1)
-
-    @torch.no_grad()
-    def health(self, v: Tensor, code: Tensor) -> Metrics:
-        """Is the clustering alive? Each figure beside its value for random unit vectors."""
-        c = self.config
-        generator = torch.Generator().manual_seed(0)  # the comparison is the same in every run
-        random = ops.unit(torch.randn(v.shape, generator=generator)).to(v)
-        centres = ops.unit(torch.randn(self.prototypes.shape, generator=generator)).to(v)
-        blind = ops.sinkhorn(random @ centres.T / c.code_temperature, c.rounds)
-        return {
-            "view_cosine": ops.mean_cosine(v),
-            "view_rank": ops.effective_rank(v),
-            "code_entropy": ops.entropy(code).mean(),
-            "code_entropy_random": ops.entropy(blind).mean(),
-            "mean_code_entropy": ops.entropy(code.mean(0)),
-            "clusters_used": torch.tensor(float(code.argmax(1).unique().numel())),
-            "views": torch.tensor(float(len(v))),
-        }
 
     @torch.no_grad()
     def after_step(self, encoder: nn.Module) -> None:

@@ -17,9 +17,11 @@ from torch import Tensor, nn
 
 from crosstraj import ops
 from crosstraj.errors import BadInput, check_range
+from crosstraj.instruments import Play
 from crosstraj.networks import FEATURES, linear
 from crosstraj.objectives.base import Clustering, Encoder, Metrics, Objective
 from crosstraj.rollout import Rollout
+from crosstraj.views import time_of
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,8 @@ class ProtoConfig:
 
 class Batch(NamedTuple):
     frames: Tensor  # [2 B, H, W, C] uint8: B frames, and after them the next of each
+    level: Tensor  # [B] the level, or where there are none a number for the fragment
+    time: Tensor  # [B] steps since the episode began, or the rollout
 
 
 class Proto(Objective):
@@ -86,19 +90,25 @@ class Proto(Objective):
         )  # unit rows
         # Zeros are at distance 1 of every unit vector: a reward of 1 until the queue is filled.
         self.register_buffer("queue", torch.zeros(config.queue, width))
+        self.play = Play()
+
+    def gather(self, rng: torch.Generator) -> None:
+        self.play = Play()
 
     def attach(self, encoder: nn.Module) -> None:
         self.target_encoder = copy.deepcopy(encoder).requires_grad_(False)
 
     def minibatches(self, rollout: Rollout, count: int, rng: torch.Generator) -> Iterator[Batch]:
         frames, envs = rollout.frames(), rollout.done.shape[1]
+        level, time = rollout.group().flatten(), time_of(rollout.done).flatten()
         # Steps whose next frame is of the same episode, and of this rollout.
         first = (~rollout.done[:-1].cpu()).flatten().nonzero().squeeze(1)
         first = first[torch.randperm(len(first), generator=rng)]
         for index in first.tensor_split(count):
             if len(index):
                 pairs = torch.cat([index, index + envs]).to(frames.device)
-                yield Batch(frames.index_select(0, pairs))
+                index = index.to(frames.device)
+                yield Batch(frames.index_select(0, pairs), level[index], time[index])
 
     def loss(self, encode: Encoder, batch: Batch, rng: torch.Generator) -> tuple[Tensor, Metrics]:
         c = self.config
@@ -109,6 +119,13 @@ class Proto(Objective):
         guess = ops.unit(self.predictor(self.projector(encode(now))))
         log_assignment = (guess @ self.prototypes.T / c.temperature).log_softmax(1)
         loss = -(code * log_assignment).sum(1).mean()
+        if not self.play.full:
+            self.play.add(
+                code=code,
+                level=batch.level,
+                nothing=torch.zeros_like(batch.level),
+                time=(batch.time + 1).float().log2().long(),
+            )
         return loss, {
             "code_entropy": ops.entropy(code).mean(),
             "mean_code_entropy": ops.entropy(code.mean(0)),
@@ -116,6 +133,9 @@ class Proto(Objective):
             "target_cosine": ops.mean_cosine(target),
             "views": torch.tensor(float(len(target))),
         }
+
+    def figures(self) -> Metrics:
+        return self.play.figures()
 
     @torch.no_grad()
     def reward(self, rollout: Rollout, rng: torch.Generator) -> Tensor:

@@ -31,7 +31,7 @@ from crosstraj.instruments import Play, clustering_health
 from crosstraj.networks import FEATURES, SequenceFiLM, linear, projection, without_statistics
 from crosstraj.objectives.base import Clustering, Metrics, Objective
 from crosstraj.rollout import Rollout
-from crosstraj.views import Stretches, stretches
+from crosstraj.views import Stretches, stretches, time_of
 
 LEAST = 8  # steps of a stretch that carries a pair: its mean must not give a frame away
 
@@ -226,6 +226,7 @@ class Situations(Objective):
             "predict": (distance * valid).sum() / valid.sum().clamp(min=1),
             "mined": valid.float().mean(),
             "predict_cosine": ops.mean_cosine(v.detach()),
+            "predict_rank": ops.effective_rank(v.detach()),
         }
 
     def worth(
@@ -290,11 +291,3 @@ def alike(label: Tensor, rng: torch.Generator) -> Tensor:
     other = torch.empty_like(shuffled)
     other[label.argsort(stable=True)] = shuffled[label[shuffled].argsort(stable=True)]
     return other
-
-
-def time_of(done: Tensor) -> Tensor:
-    """[S, N] steps since the episode of each step began, or the rollout."""
-    step = torch.arange(len(done), device=done.device)[:, None].expand_as(done)
-    began = torch.zeros_like(step)
-    began[1:] = torch.where(done[:-1], step[1:], 0)
-    return step - began.cummax(0).values

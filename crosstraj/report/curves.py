@@ -79,7 +79,10 @@ PANELS: list[tuple[str, Series]] = [
     ),
     (
         "views: mean cosine (1 = collapsed)",
-        {"view_cosine": ("mean cosine", BLUE, "-")},
+        {
+            "view_cosine": ("views", BLUE, "-"),
+            "predict_cosine": ("v' of the prediction loss", PURPLE, "-"),
+        },
     ),
     (
         "code entropy (below random = clusters)",
@@ -88,6 +91,36 @@ PANELS: list[tuple[str, Series]] = [
             "code_entropy_random": ("random vectors", GREY, "--"),
             "cluster": ("L_clust", ORANGE, "-"),
         },
+    ),
+    (
+        "what predicts the codes (nats, lower is better)",
+        {
+            "cluster": ("the method", ORANGE, "-"),
+            "knowing_before": ("repeating the code before", BLUE, "-"),
+            "knowing_time": ("position and time", PURPLE, "-"),
+            "knowing_action": ("the action alone", GREEN, "-"),
+            "knowing_nothing": ("nothing (partners shuffled)", GREY, "--"),
+        },
+    ),
+    (
+        "what the actions and the frame are worth (nats)",
+        {"action_gain": ("actions", GREEN, "-"), "frame_gain": ("frame", BLUE, "-")},
+    ),
+    (
+        "about the level (0 = nothing, 1 = all)",
+        {
+            "codes_about_level": ("codes: share that is the level", ORANGE, "-"),
+            "level_variance": ("features: variance between levels", BLUE, "-"),
+            "level_variance_untrained": ("the same, untrained encoder", GREY, "--"),
+        },
+    ),
+    (
+        "levels per cluster (1 = as under permuted codes)",
+        {"levels_per_cluster": ("levels per cluster", GREEN, "-")},
+    ),
+    (
+        "objective's gradient on the encoder, over the policy's",
+        {"gradient_ratio": ("before the bound", ORANGE, "-")},
     ),
     (
         "effective rank",
@@ -99,7 +132,7 @@ PANELS: list[tuple[str, Series]] = [
         {"objective_kl": ("KL", ORANGE, "-")},
     ),
 ]
-LOGARITHMIC = {"objective_kl"}
+LOGARITHMIC = {"objective_kl", "gradient_ratio"}
 
 
 def _line(

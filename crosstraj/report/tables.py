@@ -10,6 +10,7 @@ from pathlib import Path
 from crosstraj.errors import BadInput
 from crosstraj.jobs import Job
 from crosstraj.plan import Experiment
+from crosstraj.report.about import about
 from crosstraj.report.health import health
 from crosstraj.report.ising import ising
 from crosstraj.report.results import Result, read_result
@@ -21,6 +22,7 @@ MAKERS: dict[str, Maker] = {  # plan.TABLES
     "returns": returns,
     "split": split,
     "health": health,
+    "about": about,
     "ising": ising,
 }
 
