@@ -8,7 +8,7 @@
     seeds = [0, 1, 2]
     methods = ["ctrl:paper"]        # a method, or method:preset
     table = "returns"               # see TABLES; this is the default
-    judge = "T = 2"                 # the variant that `returns` holds against each other
+    judge = "T = 2"                 # the variant that `returns` or `about` holds against each other
     quick = 0.01                    # the --scale of --quick: a trial within minutes
 
     [base]                          # values of every run, by their names in the configuration
@@ -41,6 +41,7 @@ TABLES = {  # report/tables.py makes them
     "about": "what codes are about, and what they hold beyond shortcuts, by game and variant",
     "ising": "return, silhouette and agreement with the true models, by number of clusters",
 }
+JUDGED = ("returns", "about")  # tables that hold one variant against each other
 Value = bool | int | float | str | tuple[int | float | str, ...]
 Values = dict[str, Value]  # by dotted name
 
@@ -195,8 +196,15 @@ def _experiment(given: dict[str, Any]) -> Experiment:
                     raise BadInput(f"variants.{name}.{what}: {one!r} is not in {what} above")
     if table == "split":
         _check_pairs(variants)
-    if "judge" in given and table != "returns":
-        raise BadInput(f"judge is for table = 'returns', and this one is {table!r}; leave it out")
+    if "judge" in given and table not in JUDGED:
+        raise BadInput(
+            f"judge is for table = {' or '.join(map(repr, JUDGED))}, and this one is {table!r}; "
+            "leave it out"
+        )
+    if table == "about" and "judge" not in given:
+        raise BadInput(
+            "table = 'about' needs judge, the variant that is held against its shortcuts"
+        )
     if "judge" in given and given["judge"] not in variants:
         raise unknown("variant to judge", given["judge"], variants)
     return Experiment(

@@ -102,10 +102,10 @@ def about(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
 
 
 NOTES = (
-    f"Means over the last {LAST} updates of each run. Losses are in nats; each is the cross-entropy "
-    "of the same codes for who knows that alone (fitted on half of the rollout's pairs, tested on "
-    "the other). Actions' worth: by how much the loss rises with the actions of another pair. "
-    "Levels per cluster: over its value under permuted codes."
+    f"Means over the last {LAST} updates of each run. Losses are in nats; each is that of the same "
+    "codes for who knows this alone (fitted on half of the rollout's pairs, tested on the other "
+    "half). Actions' worth: by how much the loss rises with the actions of another pair. Levels "
+    "per cluster: over its value under permuted codes."
 )
 
 

@@ -107,10 +107,10 @@ def health(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
 
 NOTES = (
     "The last value that a run recorded; of the KL the median over all its updates. It is that of "
-    "the policy before and after one pass of the objective, in 128 frames of the rollout; where both "
-    "losses are stepped jointly, that of a trial step along the objective's part alone. Random: "
-    "random unit vectors of the same shape under the same Sinkhorn. Runs without a figure (PPO has "
-    "no views) are there to be compared with, and are not counted."
+    "the policy before and after one pass of the objective, in 128 frames of the rollout; where "
+    "both losses are stepped jointly, that of a trial step along the objective's part alone. "
+    "Random: random unit vectors of the same shape under the same Sinkhorn. Runs without a figure "
+    "(PPO has no views) are there to be compared with, and are not counted."
 )
 
 
