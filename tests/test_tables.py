@@ -14,6 +14,7 @@ from crosstraj.errors import BadInput
 from crosstraj.experiment import default_out
 from crosstraj.jobs import Job, prepare
 from crosstraj.plan import Experiment, Values, read
+from crosstraj.report.cells import NONE
 from crosstraj.report.improvement import Improvement, over_games
 from crosstraj.report.results import area, read_result, spread
 from crosstraj.report.tables import make_table
@@ -387,7 +388,7 @@ def test_a_method_is_held_against_its_shortcuts_game_by_game(tmp_path: Path) -> 
     ):
         assert f"| {words} | 1 of 2 | coinrun |" in text
     assert "| beats position and time by .05 nats | 2 of 2 |  |" in text
-    assert "| cosine of v' below .7 | - | - |" in text  # there is no such loss
+    assert f"| cosine of v' below .7 | {NONE} | {NONE} |" in text  # there is no such loss
 
 
 def test_a_demand_that_needs_a_run_that_is_missing_is_not_judged(tmp_path: Path) -> None:
@@ -399,4 +400,4 @@ def test_a_demand_that_needs_a_run_that_is_missing_is_not_judged(tmp_path: Path)
     make_table(plan, jobs, tmp_path / "out")
     text = (tmp_path / "out" / "table.md").read_text()
     assert "| beats repeating the code before by .05 nats | 1 of 1 |  |" in text
-    assert "| levels per cluster above CTRL's | - | - |" in text
+    assert f"| levels per cluster above CTRL's | {NONE} | {NONE} |" in text
