@@ -23,6 +23,7 @@ COMMANDS = {
     "theory": "search for violations of what docs/theory.md proves, and count what fails",
     "analyse": "what a run has learnt: clusters, figures, a table of views; several runs compared",
     "explore": "one HTML page to look at what a run has learnt",
+    "probe": "rank encoders by how well an expert's behaviour is read off their features",
     "methods": "what there is to train, and where it comes from",
     "doctor": "check this machine: versions, cores, memory, the game engine",
 }
@@ -42,6 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             case "train" | "evaluate" | "experts" | "curves" | "report" | "analyse" | "explore":
                 command = importlib.import_module("crosstraj.commands")
                 getattr(command, name)(rest)
+            case "probe":
+                importlib.import_module("crosstraj.analysis.commands").probe(rest)
             case "margins" | "theory":
                 command = importlib.import_module("crosstraj.theory.commands")
                 getattr(command, name)(rest)

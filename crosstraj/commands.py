@@ -1,12 +1,9 @@
 """The commands: each parses its own arguments, calls the library and prints."""
 
-import io
 import sys
-from contextlib import redirect_stderr
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import torch
 import tyro
@@ -14,9 +11,10 @@ from rich.console import Console
 from rich.table import Table
 
 from crosstraj.config import Config, check_env_name, preset, with_policy
-from crosstraj.errors import BadInput, Refusal
+from crosstraj.errors import BadInput
 from crosstraj.evaluate import EASY_RANGE, Examiner, normalised, summarise
 from crosstraj.native import keep_memory
+from crosstraj.parse import parse
 from crosstraj.progress import display_for, spared
 
 
@@ -35,7 +33,7 @@ def train(arguments: list[str]) -> None:
     )
     values = preset(method, name)
     values = with_policy(values, _value_of("--policy.kind", arguments, values.policy.kind))
-    given = _parse(
+    given = parse(
         TrainArguments,
         "train",
         f"Train `{method}` with preset `{name}`; any value can be changed.",
@@ -91,7 +89,7 @@ class EvaluateArguments:
 
 def evaluate(arguments: list[str]) -> None:
     """Play a trained agent on its training levels and on levels it has never seen."""
-    given = _parse(EvaluateArguments, "evaluate", evaluate.__doc__, arguments)
+    given = parse(EvaluateArguments, "evaluate", evaluate.__doc__, arguments)
     from crosstraj.learner import Learner
     from crosstraj.randomness import Streams
     from crosstraj.trained import read_config, read_weights
@@ -130,7 +128,7 @@ def experts(arguments: list[str]) -> None:
         procgen=replace(default.procgen, train_levels=1),
         saving=replace(default.saving, runs=Path("experts")),
     )
-    given = _parse(
+    given = parse(
         ExpertsArguments,
         "experts",
         "Train one PPO expert per level; --frames is the budget of each. Running the same command "
@@ -162,7 +160,7 @@ class CurvesArguments:
 
 def curves(arguments: list[str]) -> None:
     """Draw the learning and health curves of a run."""
-    given = _parse(CurvesArguments, "curves", curves.__doc__, arguments)
+    given = parse(CurvesArguments, "curves", curves.__doc__, arguments)
     from crosstraj.report.curves import draw_curves
 
     print(draw_curves(given.run, given.out or given.run / "curves.png"))
@@ -178,7 +176,7 @@ class ReportArguments:
 
 def report(arguments: list[str]) -> None:
     """Tables, statistics and figures of runs, as one page that opens from disk."""
-    given = _parse(ReportArguments, "report", report.__doc__, arguments)
+    given = parse(ReportArguments, "report", report.__doc__, arguments)
     if not given.runs:
         raise BadInput("no run is given; name run directories, or a directory that holds some")
     out = given.out
@@ -213,7 +211,7 @@ class AnalyseArguments(LookArguments):
 
 def analyse(arguments: list[str]) -> None:
     """Play a run's frozen policy and measure what it has learnt: table, figures, summary."""
-    given = _parse(AnalyseArguments, "analyse", analyse.__doc__, arguments)
+    given = parse(AnalyseArguments, "analyse", analyse.__doc__, arguments)
     from crosstraj.analysis import temperatures
     from crosstraj.analysis.output import Output, file_names, inside_run
     from crosstraj.analysis.study import Choices
@@ -248,7 +246,7 @@ class ExploreArguments(LookArguments):
 
 def explore(arguments: list[str]) -> None:
     """Write one HTML page, opened from disk: a map of views, their frames, clusters over time."""
-    given = _parse(ExploreArguments, "explore", explore.__doc__, arguments)
+    given = parse(ExploreArguments, "explore", explore.__doc__, arguments)
     from crosstraj.analysis.explore import explore as explore_run
     from crosstraj.analysis.output import Output
     from crosstraj.analysis.study import Choices
@@ -258,42 +256,6 @@ def explore(arguments: list[str]) -> None:
     if out.is_dir() and not out.is_symlink():
         raise BadInput(f"--out {out} is a directory; give the file to write, such as page.html")
     print(explore_run(given.run, choices, Output(out.parent), out.name))
-
-
-Arguments = TypeVar("Arguments")
-
-
-def _parse(
-    kind: type[Arguments],
-    command: str,
-    description: str | None,
-    arguments: list[str],
-    **options: Any,
-) -> Arguments:
-    """Like `tyro.cli`, but a refusal while a value is built stays the sentence that it is."""
-    said = io.StringIO()
-    # Every value is spelt out but this one, which refusals ask for: alone, it means True.
-    pairs = zip_longest(arguments, arguments[1:])
-    alone = [word == "--allow-inexact" and after not in ("True", "False") for word, after in pairs]
-    arguments = [f"{w}=True" if bare else w for w, bare in zip(arguments, alone, strict=True)]
-    try:
-        with redirect_stderr(said):
-            return tyro.cli(
-                kind,
-                prog=f"crosstraj {command}",
-                description=description,
-                args=arguments,
-                config=(tyro.conf.FlagConversionOff,),
-                **options,
-            )
-    except SystemExit as end:
-        cause: BaseException | None = end
-        while cause is not None:  # tyro has wrapped it, and drawn a box around its message
-            if isinstance(cause, Refusal):
-                raise cause from None
-            cause = cause.__context__
-        print(said.getvalue(), end="", file=sys.stderr)
-        raise
 
 
 def _value_of(flag: str, arguments: list[str], default: str) -> str:

@@ -9,9 +9,9 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from crosstraj.commands import _parse
 from crosstraj.errors import Refusal, check_range
 from crosstraj.native import keep_memory
+from crosstraj.parse import parse
 
 Levels = Literal["seen", "unseen"]
 
@@ -32,7 +32,7 @@ class MarginsArguments:
 
 def margins(arguments: list[str]) -> None:
     """How far views are from the border of their cluster, and what one perturbed frame does."""
-    given = _parse(MarginsArguments, "margins", margins.__doc__, arguments)
+    given = parse(MarginsArguments, "margins", margins.__doc__, arguments)
     from crosstraj.theory.figure import write
     from crosstraj.theory.margins import summary
     from crosstraj.theory.probe import probe
@@ -82,7 +82,7 @@ class TheoryArguments:
 
 def theory(arguments: list[str]) -> None:
     """Search for violations of what docs/theory.md proves, and count how often the rest fails."""
-    given = _parse(TheoryArguments, "theory", theory.__doc__, arguments)
+    given = parse(TheoryArguments, "theory", theory.__doc__, arguments)
     check_range(given, "--", "scale", at_least=1)
     check_range(given, "--", "seed", at_least=0)
     from crosstraj.theory.check import print_checks
