@@ -5,5 +5,6 @@ embed.py     that set as some weights see it: vectors, clusters, codes
 measures.py  figures about it, all by scikit-learn and scipy; layout.py: the map
 study.py     `crosstraj analyse`: table, figures, summary; temperatures.py: several runs
 explore.py   `crosstraj explore`: one HTML page
+probes/      `crosstraj probe`: how much of an expert's behaviour features tell
 ising.py     do CTRL's clusters find the models of the Ising task?
 """

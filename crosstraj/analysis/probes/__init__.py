@@ -1,8 +1,10 @@
 """Linear probes: how much of an expert's behaviour can be read off an encoder's features.
 
-record.py  the expert's play on seen and unseen levels: frames, its action distribution, rewards
-linear.py  the probe: multinomial logistic regression, and what it explains
-levels.py  values and differences with intervals over unseen levels
-study.py   START HERE: `crosstraj probe`, from runs to judgements
-show.py    the judgements as a table and a figure
+study.py     START HERE: `crosstraj probe`, from runs to judgements
+record.py    the expert's play: frames, its action distribution, whether a reward follows soon
+encoders.py  the agents that are judged, and their features of those frames
+linear.py    the probe: multinomial logistic regression with soft targets
+judge.py     a probe fitted on seen levels, measured on unseen ones, compared
+levels.py    values and differences with intervals over unseen levels
+show.py      the judgements as tables and a figure
 """

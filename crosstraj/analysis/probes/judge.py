@@ -58,20 +58,20 @@ class Measured(NamedTuple):
 
 def measure(features: tuple[Floats, Floats], exam: Exam) -> Measured:
     """From the features of the seen and of the unseen frames."""
-    (ours, theirs), held = features, exam.held
+    (seen, unseen), held = features, exam.held
     expert, kinds = np.exp(exam.seen.log_probs), one_hot(exam.seen.soon)
-    action_ridge, action_probe = choose(ours, expert, held)
-    reward_ridge, reward_probe = choose(ours, kinds, held)
+    action_ridge, action_probe = choose(seen, expert, held)
+    reward_ridge, reward_probe = choose(seen, kinds, held)
     rest = judged(
         (action_probe, reward_probe),
-        ours[held],
+        seen[held],
         exam.seen.take(held),
         expert[~held].mean(0),
         np.ones((1, len(np.unique(exam.seen.level[held])))),
     )
     final = judged(
-        (fit(ours, expert, action_ridge), fit(ours, kinds, reward_ridge)),
-        theirs,
+        (fit(seen, expert, action_ridge), fit(seen, kinds, reward_ridge)),
+        unseen,
         exam.unseen,
         expert.mean(0),
         exam.weights,

@@ -118,8 +118,11 @@ def draw(result: Result) -> Figure:
     """Both figures in a line each: the value, and how far it is above the untrained encoder's."""
     found = result.judgements
     facts = result.facts
-    title = f"{facts['env']}, unseen levels; expert: {facts['expert']}"
-    figure = new_figure(10.5, 2.4 + 0.8 * len(found), title)
+    title = (
+        f"{facts['env']}, unseen levels; the expert is {facts['expert']} after "
+        f"{facts['expert_frames']:,} frames; orange: for comparison"
+    )
+    figure = new_figure(10.5, 2.6 + 0.8 * len(found), title)
     grid = figure.subplots(2, 2, sharey=True)
     for (left, right), kind in zip(grid, KINDS, strict=True):
         _intervals(left, [getattr(one, kind.key) for one in found])
@@ -128,6 +131,8 @@ def draw(result: Result) -> Figure:
         right.axvline(0, color=GREY, linestyle="--", linewidth=1)
         left.set_title(kind.title, fontsize=9)
         right.set_title("difference to the untrained encoder", fontsize=9)
+        left.set_xlabel(f"{kind.nothing:g} (dashed): a probe that knows nothing", fontsize=8)
+        right.set_xlabel(f"bars: {CONFIDENCE:.0%} intervals over unseen levels", fontsize=8)
         left.set_yticks(range(len(found)), [_label(one) for one in found], fontsize=8)
         left.set_ylim(len(found) - 0.5, -0.5)
     return figure
@@ -142,7 +147,9 @@ def _intervals(axes: Axes, estimates: list[Estimate]) -> None:
     """A dot with its interval for each; the first and the last one only serve to compare with."""
     for place, (value, low, high) in enumerate(estimates):
         colour = ORANGE if place in (0, len(estimates) - 1) else BLUE
-        axes.plot([low, high], [place, place], color=colour, alpha=0.4, linewidth=6)
+        axes.plot(
+            [low, high], [place, place], color=colour, alpha=0.4, linewidth=6, solid_capstyle="butt"
+        )
         axes.plot([value], [place], "o", color=colour, markersize=5)
     axes.tick_params(labelsize=8)
     axes.grid(alpha=0.3)
