@@ -296,7 +296,8 @@ class Certain:
         return frames.float()
 
     def decide(self, frames, features, context):
-        wanted = (frames[:, 0, 0, 0].long() + frames[:, 0, 2, 0].long()) % 4
+        assert context.shape == (len(frames), 0)
+        wanted = (features[:, 0, 0, 0].long() + features[:, 0, 2, 0].long()) % 4
         return torch.eye(4)[wanted].mul(20).log_softmax(-1), None
 
 
@@ -351,10 +352,11 @@ def test_a_share_of_the_actions_is_random_and_the_others_are_the_experts():
 # --- Encoders
 
 
+@pytest.mark.parametrize("method", ["ppo", "daac"])
 @pytest.mark.parametrize("kind", ["impala", "laptop"])
 @pytest.mark.parametrize("split_at", ["fc", "conv"])
-def test_features_are_what_the_heads_of_any_encoder_read(kind, split_at):
-    config = replace(preset("ppo", "default"), env="starpilot", encoder=kind, split_at=split_at)
+def test_features_are_what_the_policy_head_of_any_agent_reads(method, kind, split_at):
+    config = replace(preset(method, "default"), env="starpilot", encoder=kind, split_at=split_at)
     envs = make_envs("starpilot", 4, levels="train", procgen=config.procgen, seed=0)
     learner = fresh(config, envs)
     frames, _ = envs.reset()

@@ -1,6 +1,5 @@
 """The encoders that are judged: agents of runs and of their snapshots, and an untrained one."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -56,14 +55,16 @@ def fresh(config: Config, envs: Envs) -> Learner:
 
 def encoders(
     runs: list[Path], steps: tuple[int, ...], expert: Trained, envs: Envs
-) -> Iterator[Trained]:
+) -> list[Trained]:
     """The first run's encoder before training, then each run at each step, then the expert's."""
     configs = [read_config(run) for run in runs]
-    yield Trained("untrained", 0, configs[0], fresh(configs[0], envs))
-    for run, config in zip(runs, configs, strict=True):
-        for step in steps or (None,):
-            yield load(run, step, config, envs)
-    yield expert._replace(name="the expert's own")
+    judged = [
+        load(run, step, config, envs)
+        for run, config in zip(runs, configs, strict=True)
+        for step in steps or (None,)
+    ]
+    untrained = Trained("untrained", 0, configs[0], fresh(configs[0], envs))
+    return [untrained, *judged, expert._replace(name="the expert's own")]
 
 
 def check_same_task(run: Path, expert: Path) -> None:

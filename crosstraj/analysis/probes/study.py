@@ -67,16 +67,17 @@ def probe(runs: list[Path], expert_run: Path, choices: Choices) -> Result:
     examiner = examiner_for(config, choices.frames, choices.every)
     envs = examiner.pool(SPLITS[0]).envs
     expert = load(expert_run, choices.expert_step, config, envs)
+    subjects = encoders(runs, choices.step, expert, envs)  # before minutes of play: is all there?
     seen, unseen = (play(expert, examiner, split, choices) for split in SPLITS)
     exam = prepare(seen, unseen, np.random.default_rng(derived_seed(config.seed, ANALYSES, HELD)))
     names, found, notes = [], [], remarks(expert_run, expert, exam)
-    for encoder in encoders(runs, choices.step, expert, envs):
+    for encoder in subjects:
         names.append((encoder.name, encoder.frames))
         notes += same_seed(encoder, expert)
-        # Several threads would add in no fixed order.
-        with stage(f"probing {encoder.name}"), threadpool_limits(1):
+        with stage(f"probing {encoder.name}, {encoder.frames:,}"):
             features = features_of(encoder, seen.frames), features_of(encoder, unseen.frames)
-            found.append(measure(features, exam))
+            with threadpool_limits(1):  # several threads would add in no fixed order
+                found.append(measure(features, exam))
     judgements = compare(names, found, exam.levels)
     return Result(facts_of(expert, exam, choices), judgements, list(dict.fromkeys(notes)))
 
