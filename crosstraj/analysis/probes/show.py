@@ -1,5 +1,6 @@
 """The judgements of encoders as tables (printed, Markdown, JSON) and as a figure."""
 
+import sys
 import textwrap
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +20,9 @@ from crosstraj.report.curves import BLUE, GREY, ORANGE, literal
 from crosstraj.report.document import Block, Heading, Items, Picture, Table, Text, markdown
 from crosstraj.report.results import as_json
 from crosstraj.report.statistics import CONFIDENCE, Estimate
+
+
+WIDTH = 110  # of what is printed to a file
 
 
 class Kind(NamedTuple):
@@ -50,7 +54,7 @@ def write(result: Result, output: Output) -> list[Path]:
 
 def columns(result: Result) -> dict[str, str]:
     """The heads of the columns with intervals -> how the names of their fields end."""
-    over_first = {"over the first run": "_over_first"} if len(result.judgements) > 3 else {}
+    over_first = {"over first run": "_over_first"} if len(result.judgements) > 3 else {}
     return {"unseen levels": "", "over untrained": "_over_untrained"} | over_first
 
 
@@ -99,7 +103,8 @@ def document(result: Result) -> str:
 
 
 def print_tables(result: Result) -> None:
-    console = Console(markup=False, highlight=False)  # a name may have brackets
+    width = None if sys.stdout.isatty() else WIDTH
+    console = Console(width=width, markup=False, highlight=False)  # a name may have brackets
     for kind in KINDS:
         table = Printed(title=kind.title)
         first, *numbers = head(result)
