@@ -14,7 +14,7 @@ from crosstraj.methods import METHODS, PRESETS
 
 COMMANDS = {
     "train": "train a method; run the same command again to go on where it stopped",
-    "evaluate": "play a trained agent on seen and unseen levels",
+    "evaluate": "play a trained agent on seen, unseen or validation levels",
     "experiment": "run all that a TOML file stands for, and make its table and figure",
     "experts": "train one expert per level, for methods that play with them (pse)",
     "curves": "draw the learning and health curves of a run",

@@ -10,9 +10,9 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
-from crosstraj.config import Config, check_env_name, preset, with_policy
+from crosstraj.config import Config, LevelSplit, check_env_name, preset, with_policy
 from crosstraj.errors import BadInput
-from crosstraj.evaluate import EASY_RANGE, Examiner, normalised, summarise
+from crosstraj.evaluate import EASY_RANGE, SPLITS, Examiner, normalised, summarise
 from crosstraj.native import keep_memory
 from crosstraj.parse import parse
 from crosstraj.progress import display_for, spared
@@ -75,6 +75,8 @@ def train(arguments: list[str]) -> None:
 class EvaluateArguments:
     run: Annotated[Path, tyro.conf.Positional]
     """A run directory."""
+    split: tuple[LevelSplit, ...] = ("seen", "unseen")
+    """Which levels to play: seen (trained on), unseen, validation; one or several."""
     episodes: int = 128
     """Episodes per split; each environment plays the same number."""
     envs: int = 64
@@ -88,12 +90,14 @@ class EvaluateArguments:
 
 
 def evaluate(arguments: list[str]) -> None:
-    """Play a trained agent on its training levels and on levels it has never seen."""
+    """Play a trained agent on its training levels, and on levels it has never seen."""
     given = parse(EvaluateArguments, "evaluate", evaluate.__doc__, arguments)
     from crosstraj.learner import Learner
     from crosstraj.randomness import Streams
     from crosstraj.trained import read_config, read_weights
 
+    if not given.split or len(set(given.split)) < len(given.split):
+        raise BadInput(f"--split {' '.join(given.split)}: name one or several, each once")
     stored = read_config(given.run)
     evaluation = replace(
         stored.evaluation, episodes=given.episodes, envs=given.envs, greedy=given.greedy
@@ -102,8 +106,8 @@ def evaluate(arguments: list[str]) -> None:
     weights, frames = read_weights(given.run, given.step)
     keep_memory()
     torch.set_num_threads(config.threads)
-    examiner = Examiner(config)
-    learner = Learner(config, examiner.pool("seen").envs, Streams(config.seed))
+    examiner = Examiner(config, given.split)
+    learner = Learner(config, examiner.pool(given.split[0]).envs, Streams(config.seed))
     learner.load_weights(weights)
     episodes = examiner.examine(learner.agent, learner.objective, frames, lambda: None)
     _print_results(config, {"frames": frames, **summarise(episodes)})
@@ -281,7 +285,7 @@ def _print_results(config: Config, summary: dict[str, Any]) -> None:
         "solved",
         title=f"{config.method} on {config.env} after {summary.get('frames', 0):,} frames",
     )
-    for split in ("seen", "unseen"):
+    for split in SPLITS:
         if f"{split}_return" not in summary:
             continue
         score = summary[f"{split}_return"]

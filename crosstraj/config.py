@@ -34,6 +34,7 @@ from crosstraj.policy.ppo import PPOConfig
 
 POLICIES: dict[str, type[PPOConfig] | type[DAACConfig]] = {"ppo": PPOConfig, "daac": DAACConfig}
 Order = Literal["objective", "policy", "joint"]
+LevelSplit = Literal["seen", "unseen", "validation"]
 GYMNASIUM_MARKS = "-/:"  # one of them is in every Gymnasium id, and in no game's name
 
 
@@ -71,7 +72,7 @@ class RepresentationConfig:
 
 @dataclass(frozen=True)
 class EvaluationConfig:
-    """The frozen policy on seen and on unseen levels; also done once at the end of a run."""
+    """The frozen policy on seen and on other levels; also done once at the end of a run."""
 
     every: int = 500_000
     """Frames between evaluations."""
@@ -81,6 +82,17 @@ class EvaluationConfig:
     """Environments played at once."""
     greedy: bool = False
     """Take the most probable action instead of a sampled one."""
+    held_out: Literal["unseen", "validation", "both"] = "unseen"
+    """Levels to play beside the training ones: unseen, or validation, which choices are made by."""
+
+    @property
+    def splits(self) -> tuple[LevelSplit, ...]:
+        """What an evaluation plays, in this order."""
+        match self.held_out:
+            case "both":
+                return ("seen", "unseen", "validation")
+            case one:
+                return ("seen", one)
 
     def __post_init__(self) -> None:
         check_range(self, "evaluation.", "every", "episodes", "envs", at_least=1)
@@ -352,6 +364,7 @@ LATER: dict[str, Any] = {
     "representation.weight": 1.0,
     "representation.max_ratio": 0.0,
     "representation.anchor": 0.0,
+    "evaluation.held_out": "unseen",
 }
 # What a run may change without becoming another run.
 NOT_IDENTITY = ("frames", "machine", "saving")

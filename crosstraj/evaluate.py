@@ -5,7 +5,7 @@ would favour short ones, and in most games a short episode is a bad one.
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
 import gymnasium as gym
@@ -14,12 +14,24 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from crosstraj.config import Config
-from crosstraj.envs import level_seeds, make_envs, savable
+from crosstraj.config import Config, LevelSplit
+from crosstraj.envs import Split, level_seeds, make_envs, savable
 from crosstraj.randomness import EVALUATIONS, derived_seed, generator
 from crosstraj.rollout import Decision, Skills
 
-SPLITS = ("seen", "unseen")
+
+class Source(NamedTuple):
+    """Where a split's levels come from, and which of the evaluation's random streams are its."""
+
+    levels: Split
+    stream: int  # 2 is random play's (pretrain.py)
+
+
+SPLITS: dict[LevelSplit, Source] = {
+    "seen": Source("train", 0),
+    "unseen": Source("test", 1),
+    "validation": Source("validation", 3),
+}
 
 
 class Episode(NamedTuple):
@@ -141,11 +153,11 @@ def _digest(frame: NDArray[np.uint8]) -> str:
 
 
 class Examiner:
-    """Seen and unseen levels, every so many frames and at the end of the budget."""
+    """The splits of a run, or those given; every so many frames and at the end of the budget."""
 
-    def __init__(self, config: Config) -> None:
-        self.config = config
-        self.pools: dict[str, Pool] = {}
+    def __init__(self, config: Config, splits: Sequence[LevelSplit] = ()) -> None:
+        self.config, self.splits = config, splits or config.evaluation.splits
+        self.pools: dict[LevelSplit, Pool] = {}
 
     def due(self, frames: int, last: int) -> bool:
         """Has a multiple of `every`, or the end of the budget, been passed since `last`?"""
@@ -163,21 +175,22 @@ class Examiner:
                 player,
                 skills,
                 c.evaluation.episodes,
-                generator(c.seed, EVALUATIONS, index, frames),
+                generator(c.seed, EVALUATIONS, SPLITS[split].stream, frames),
                 greedy=c.evaluation.greedy,
                 device=c.machine.device,
                 interrupted=interrupted,
             )
-            for index, split in enumerate(SPLITS)
+            for split in self.splits
         }
 
-    def pool(self, split: str) -> Pool:
+    def pool(self, split: LevelSplit) -> Pool:
         if split not in self.pools:
-            c, seed = self.config, derived_seed(self.config.seed, EVALUATIONS, SPLITS.index(split))
+            c, source = self.config, SPLITS[split]
+            seed = derived_seed(c.seed, EVALUATIONS, source.stream)
             envs = make_envs(
                 c.env,
                 c.evaluation.envs,
-                levels="train" if split == "seen" else "test",
+                levels=source.levels,
                 procgen=c.procgen,
                 ising=c.ising,
                 seed=seed,

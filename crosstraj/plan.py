@@ -9,6 +9,7 @@
     methods = ["ctrl:paper"]        # a method, or method:preset
     table = "returns"               # see TABLES; this is the default
     judge = "T = 2"                 # the variant that `returns` or `about` holds against each other
+    levels = "unseen"               # what tables judge by: unseen, the default, or validation
     quick = 0.01                    # the --scale of --quick: a trial within minutes
 
     [base]                          # values of every run, by their names in the configuration
@@ -42,6 +43,7 @@ TABLES = {  # report/tables.py makes them
     "ising": "return, silhouette and agreement with the true models, by number of clusters",
 }
 JUDGED = ("returns", "about")  # tables that hold one variant against each other
+LEVELS = ("unseen", "validation")
 Value = bool | int | float | str | tuple[int | float | str, ...]
 Values = dict[str, Value]  # by dotted name
 
@@ -86,6 +88,7 @@ class Experiment:
     table: str
     quick: float | None = None  # the scale of a trial within minutes
     judge: str = ""  # the variant that is held against each other; none
+    levels: str = "unseen"  # what variants are judged by, beside the levels they trained on
     scale: float = 1.0
 
     def runs(self) -> list[Planned]:
@@ -136,11 +139,12 @@ KEYS: dict[str, type] = {
     "methods": list,
     "table": str,
     "judge": str,
+    "levels": str,
     "quick": float,
     "base": dict,
     "variants": dict,
 }
-OPTIONAL = ("methods", "table", "judge", "quick", "base", "variants")
+OPTIONAL = ("methods", "table", "judge", "levels", "quick", "base", "variants")
 RESERVED = {
     "env": "games",
     "seed": "seeds",
@@ -196,6 +200,11 @@ def _experiment(given: dict[str, Any]) -> Experiment:
                     raise BadInput(f"variants.{name}.{what}: {one!r} is not in {what} above")
     if table == "split":
         _check_pairs(variants)
+    levels = given.get("levels", "unseen")
+    if levels not in LEVELS:
+        raise unknown("levels", levels, LEVELS)
+    if table not in ("health", "about"):
+        _check_levels(levels, variants)
     if "judge" in given and table not in JUDGED:
         raise BadInput(
             f"judge is for table = {' or '.join(map(repr, JUDGED))}, and this one is {table!r}; "
@@ -218,6 +227,7 @@ def _experiment(given: dict[str, Any]) -> Experiment:
         table,
         quick,
         given.get("judge", ""),
+        levels,
     )
 
 
@@ -305,6 +315,17 @@ def joint_of(variants: Iterable[str]) -> dict[str, str]:
     """The variant that each split one is compared with: `X joint` of `X split` or `X split Y`."""
     found = (re.fullmatch(r"(.+) split(?: .+)?", name) for name in variants)
     return {match[0]: f"{match[1]} joint" for match in found if match}
+
+
+def _check_levels(levels: str, variants: dict[str, Values]) -> None:
+    """Does every run play the levels that the table judges by?"""
+    for name, values in variants.items():
+        held_out = values.get("evaluation.held_out", "unseen")
+        if held_out not in (levels, "both"):
+            raise BadInput(
+                f"levels={levels!r}, but variant {name!r} is evaluated with evaluation.held_out="
+                f"{held_out!r}; make them equal, or set evaluation.held_out = 'both'"
+            )
 
 
 def _check_pairs(variants: Iterable[str]) -> None:

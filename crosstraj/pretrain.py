@@ -28,7 +28,7 @@ from crosstraj.run import differences, identity_of
 from crosstraj.signals import Stop
 from crosstraj.train import Unsaved, open_run, train
 
-PLAYER = 2  # of the evaluation's streams: 0 and 1 are the splits
+PLAYER = 2  # of the evaluation's streams: the others are the splits'
 # What may differ between two commands for the same experts: the level is each expert's own.
 LEVELS = ("procgen.first_level", "procgen.train_levels")
 

@@ -17,6 +17,7 @@ COLUMNS = {  # what is shown, in order, and from which figure of a row
     "train": "train_return",
     "seen": "seen_return",
     "unseen": "unseen_return",
+    "validation": "validation_return",
     "entropy": "entropy",
     "KL": "kl",
     "L_clust": "cluster",

@@ -106,7 +106,7 @@ class Training:
         return reward, figures
 
     def examine(self, run: Run, stop: Stop) -> dict[str, float]:
-        """Seen and unseen levels; if a signal comes, nothing is written and nothing has changed."""
+        """Every split; if a signal comes, nothing is written and nothing has changed."""
 
         def interrupted() -> None:
             if stop.signal is not None:

@@ -298,6 +298,26 @@ def test_evaluate_gives_the_very_numbers_of_the_run_from_checkpoint_and_snapshot
     assert [printed[2][name] for name in names] != own  # other weights, another stream
 
 
+def test_evaluate_plays_the_splits_it_is_asked_for(
+    trained: Trained, monkeypatch: pytest.MonkeyPatch, capfd: Capture
+) -> None:
+    printed: list[dict[str, Any]] = []
+    monkeypatch.setattr(commands, "_print_results", lambda _, summary: printed.append(summary))
+    summary = json.loads((trained.directory / "summary.json").read_text())
+    for split in (("validation",), ("validation", "unseen")):
+        assert main(["evaluate", str(trained.directory), *SAME, "--split", *split]) == 0
+    alone, two = ({n for n in found if n.endswith("_return")} for found in printed)
+    assert (alone, two) == ({"validation_return"}, {"validation_return", "unseen_return"})
+    assert printed[0]["validation_length"] == printed[1]["validation_length"]
+    assert printed[1]["unseen_return"] == summary["unseen_return"]
+    for words in ("seen seen", ""):
+        code, _, error = answer(
+            capfd, "evaluate", str(trained.directory), "--split", *words.split()
+        )
+        assert code == 2
+        assert "name one or several, each once" in error
+
+
 def test_weights_that_a_dying_save_has_set_aside_are_read(trained: Trained, tmp_path: Path) -> None:
     run = Path(shutil.copytree(trained.directory, tmp_path / "run"))
     (run / "checkpoints/step-512").rename(run / "checkpoints/step-512.old")

@@ -199,7 +199,7 @@ def test_testing_never_sees_a_training_level() -> None:
     config = ProcgenConfig(first_level=10, train_levels=2**30)
     envs = procgen("leaper", 300, config, split_levels(config, "test"))
     level = envs.reset()[1]["level_seed"]
-    assert level.dtype == np.int32
+    assert level.dtype == np.int64
     assert level.min() >= 10 + 2**30
     assert level.max() < LEVEL_LIMIT
     assert level.max() - level.min() > 2**29  # spread over the whole range, no overflow at its end
@@ -222,6 +222,48 @@ def test_the_split_holds_over_many_episodes() -> None:
 def test_the_last_levels_can_be_played() -> None:
     envs = procgen("leaper", 50, levels=Levels(LEVEL_LIMIT - 3, 3))
     assert set(envs.reset()[1]["level_seed"].tolist()) == {LEVEL_LIMIT - n for n in (1, 2, 3)}
+
+
+def test_validation_levels_are_above_all_others_whatever_one_trains_on() -> None:
+    """Training and testing end at LEVEL_LIMIT at most, which is where validation begins."""
+    first = split_levels(EASY, "validation")
+    assert first == (2**31 - 1, 2**20)
+    for config in (EASY, ProcgenConfig(first_level=LEVEL_LIMIT - 3, train_levels=2)):
+        assert split_levels(config, "validation") == first
+        for split in ("train", "test"):
+            assert split_levels(config, split).stop <= first.first  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("game", ["bossfight", "leaper"])
+def test_the_engine_plays_validation_levels_and_no_other(game: str) -> None:
+    """Their numbers are above its int32: it must neither stop nor begin again at 0."""
+    levels = split_levels(EASY, "validation")
+    rows = played(procgen(game, 32, levels=levels), 200)
+    now, before = (np.concatenate([row[place] for row in rows]) for place in (4, 5))
+    for seeds in (now, before):
+        assert len(np.unique(seeds)) > 40
+        assert levels.first <= seeds.min()
+        assert seeds.max() < levels.stop
+        assert seeds.max() - seeds.min() > levels.count // 2  # spread over the whole range
+
+
+def test_a_validation_level_is_a_level_of_its_own_and_begins_alike_each_time() -> None:
+    """The engine's generator takes the number as it is: one more is another level."""
+    validation = split_levels(EASY, "validation")
+    frames, info = procgen("leaper", 200, levels=validation).reset()
+    again, told = procgen("leaper", 200, levels=validation, threads=0).reset()
+    assert (info["level_seed"] == told["level_seed"]).all()
+    assert (frames == again).all()
+    levels = len(np.unique(info["level_seed"]))
+    assert len({frame.tobytes() for frame in frames}) > 0.9 * levels > 150
+
+
+def test_validation_levels_can_be_saved_and_restored() -> None:
+    envs = procgen("leaper", 4, levels=split_levels(EASY, "validation"))
+    state = envs.get_state()
+    first = digest(played(envs, 60))
+    envs.set_state(state)
+    assert digest(played(envs, 60)) == first
 
 
 # ---- Procgen: seeds, reset, save and restore ----
@@ -558,7 +600,8 @@ def test_gymnasium_environments_begin_at_their_seed_and_the_splits_differ() -> N
     pytest.importorskip("minigrid")
     assert (first() == first()).all()
     assert (first() != first(seed=2)).any()
-    assert (first() != first(levels="test")).any()
+    by_split = [first(levels=split).tobytes() for split in ("train", "test", "validation")]
+    assert len(set(by_split)) == 3
     envs = made("Clock-v0")
     frames, _ = envs.reset()
     envs.step(np.zeros(3, int))

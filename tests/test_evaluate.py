@@ -4,7 +4,7 @@ import hashlib
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from torch import Tensor
 from crosstraj.agent import Agent
 from crosstraj.config import Config, EvaluationConfig, MachineConfig, preset
 from crosstraj.envs import GAMES, ProcgenConfig
+from crosstraj.envs.procgen import LEVEL_LIMIT
 from crosstraj.evaluate import (
     EASY_RANGE,
     Episode,
@@ -307,6 +308,24 @@ def test_the_benchmarks_training_levels_are_the_first_200() -> None:
     episodes = Examiner(tiny()).examine(Dice(), NO_SKILLS, 0, never)
     assert all(0 <= record.level < 200 for record in episodes["seen"])
     assert all(record.level >= 200 for record in episodes["unseen"])
+
+
+def test_validation_takes_the_place_of_unseen_levels_or_stands_beside_them() -> None:
+    """What is asked for is played, in this order, and playing more changes none of the others."""
+
+    def played(held_out: Literal["unseen", "validation", "both"]) -> dict[str, list[Episode]]:
+        evaluation = EvaluationConfig(episodes=4, envs=4, held_out=held_out)
+        return Examiner(tiny(evaluation=evaluation)).examine(Dice(), NO_SKILLS, 0, never)
+
+    both = played("both")
+    assert list(both) == ["seen", "unseen", "validation"]
+    assert {name: both[name] for name in ("seen", "unseen")} == played("unseen")
+    assert {name: both[name] for name in ("seen", "validation")} == played("validation")
+    assert all(record.level >= LEVEL_LIMIT for record in both["validation"])
+    assert all(200 <= record.level < LEVEL_LIMIT for record in both["unseen"])
+    figures = summarise(both)
+    assert figures["validation_return"] == np.mean([r.score for r in both["validation"]])
+    assert figures["validation_stderr"] > 0
 
 
 def test_all_evaluations_play_the_same_levels_with_actions_of_their_own() -> None:

@@ -347,14 +347,14 @@ def test_an_episode_ends_by_time_and_the_next_begins_with_other_lattices() -> No
 def test_a_shown_goal_is_the_second_channel_and_testing_has_other_goals() -> None:
     config = replace(SMALL, show_goal=True, instances=3, instance=10)
     levels = []
-    for split in ("train", "test"):
+    for split in ("train", "test", "validation"):
         envs = IsingVectorEnv(20, config, split)  # type: ignore[arg-type]
         frames, info = envs.reset(seed=0)
         for frame, instance in zip(frames, info["level_seed"], strict=True):
             goal = envs.games.goal(int(instance)).picture
             assert (frame[..., 1] == np.where(goal > 0, 255, 0)).all()
         levels.append(set(info["level_seed"].tolist()))
-    assert levels == [{10, 11, 12}, {13, 14, 15}]
+    assert levels == [{10, 11, 12}, {13, 14, 15}, {16, 17, 18}]
 
 
 def test_before_the_first_choice_some_model_is_seen_or_none() -> None:

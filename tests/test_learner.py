@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from crosstraj.config import Config, RepresentationConfig, preset
+from crosstraj.config import Config, EvaluationConfig, RepresentationConfig, preset
 from crosstraj.errors import BadInput, NonFinite
 from crosstraj.joint import Anchor, norm, scale_within, take
 from crosstraj.learner import Learner
@@ -440,6 +440,9 @@ def test_a_value_that_came_later_leaves_earlier_runs_their_name():
     assert changed_values(pooled.to_dict()) == {"pooling": "mean"}
     fast = replace(Config(), policy=PPOConfig(head_rate=4.0))
     assert Config.from_dict(fast.to_dict()).policy.head_rate == 4
+    assert "held_out" not in paper["evaluation"]
+    chosen = replace(Config(), evaluation=EvaluationConfig(held_out="validation"))
+    assert Config.from_dict(chosen.to_dict()) == chosen
     slow = replace(preset("ctrl", "default"), policy=PPOConfig())
     assert Config.from_dict(slow.to_dict()) == slow
     assert changed_values(slow.to_dict()) == {"policy.head_rate": 1.0}  # a report names it

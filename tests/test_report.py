@@ -13,7 +13,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from crosstraj.cli import main
-from crosstraj.config import preset
+from crosstraj.config import EvaluationConfig, preset
 from crosstraj.envs import ProcgenConfig
 from crosstraj.policy.daac import DAACConfig
 from crosstraj.report import figures, statistics
@@ -63,6 +63,24 @@ def make_run(
     if episodes:
         (path / "episodes.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in episodes))
     return path
+
+
+def test_runs_judged_by_validation_levels_stand_apart_and_are_called_so(tmp_path: Path) -> None:
+    unseen = make_run(tmp_path, "unseen")
+    path = make_run(tmp_path, "validation", evaluation=EvaluationConfig(held_out="validation"))
+    rows = (path / "metrics.jsonl").read_text().replace("unseen_return", "validation_return")
+    (path / "metrics.jsonl").write_text(rows)
+    first, second = compare([read_run(unseen), read_run(path)])
+    assert (first.title, first.levels) == (TITLE, "unseen")
+    assert (second.title, second.levels) == (
+        f"{TITLE}, judged by validation levels",
+        "validation",
+    )
+    (final,) = second.variants[0].finals("coinrun")
+    assert (final.seen, final.held_out) == (2.0, 1.0)
+    text = write_report([path], tmp_path / "out").with_name("report.md").read_text()
+    assert "Raw return on validation levels" in text
+    assert "unseen return" not in text
 
 
 def episode(split: str, level: int, score: float, frame: str = "", frames: int = 1000) -> Row:
@@ -371,11 +389,12 @@ def test_the_audit_finds_planted_repeats() -> None:
     frames["seen", 6] = {"frame 5"}
     frames["unseen", 210] = {"other 11"}  # repeats an unseen one only
     expected = {203: [4], 207: [5, 6], 208: [5, 6]}
-    assert audit(frames) == Audit(10, 20, expected, doubles=4, shared=0, unstable=0)
+    assert audit(frames, "unseen") == Audit(10, 20, expected, doubles=4, shared=0, unstable=0)
 
 
 def test_the_audit_finds_leaked_numbers_and_levels_that_change() -> None:
-    found = audit({("seen", 3): {"a"}, ("unseen", 3): {"a"}, ("unseen", 4): {"b", "c"}})
+    frames = {("seen", 3): {"a"}, ("unseen", 3): {"a"}, ("unseen", 4): {"b", "c"}}
+    found = audit(frames, "unseen")
     assert found == Audit(1, 2, {}, doubles=0, shared=1, unstable=1)
 
 

@@ -81,7 +81,7 @@ def test_a_run_counts_up_to_its_budget_although_it_went_on(tmp_path: Path) -> No
     fill(job, rows)
     result = read_result(job)
     assert (result.finished, result.frames) == (True, 104)
-    assert result.unseen == [(50, 1.0), (104, 3.0)]
+    assert result.curve == [(50, 1.0), (104, 3.0)]
     assert result.figures == {
         "entropy": 2.0,
         "kl": 0.1,
@@ -142,6 +142,30 @@ def test_the_table_gives_means_over_finished_seeds_and_says_what_is_partial(
     assert cells[0]["extremes"]["unseen_return"] == [1.0, 4.0]
     assert cells[0]["extremes"]["view_cosine"] == [0.25, 0.75]
     assert written[2].read_bytes()[:4] == b"\x89PNG"
+
+
+def test_a_table_can_judge_by_validation_levels(tmp_path: Path) -> None:
+    """Both are in the logs; curve, area, cells, mean and gains are those of validation."""
+    both = {"evaluation.held_out": "both"}
+    plan = plan_of({"a": PPO | both, "b": FROZEN | both}, games=("bigfish", "coinrun"), seeds=(0,))
+    plan = replace(plan, levels="validation", judge="a")
+    jobs = prepare(plan.runs(), tmp_path / "runs")
+    scores = {"a/bigfish": 20.5, "b/bigfish": 1.0, "a/coinrun": 7.5, "b/coinrun": 5.0}
+    for job in jobs:
+        score = scores[f"{job.planned.variant}/{job.planned.game}"]
+        rows = [judged(50, 77.0) | {"validation_return": 0.0}, update(100)]
+        fill(job, [*rows, judged(100, 99.0) | {"validation_return": score}])
+    assert read_result(jobs[0], "validation").curve == [(50, 0.0), (100, 20.5)]
+    text = make_table(plan, jobs, tmp_path / "out")[0].read_text()
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
+    assert ["validation return", "a", "b"] in lines
+    assert ["bigfish", "20.50", "1.00"] in lines
+    assert ["mean, normalised", "0.500", "0.000"] in lines
+    assert ["b", "+0.500", "+0.500", "+0.500"] in lines
+    (detail,) = (line for line in lines if line[:2] == ["a", "bigfish"])
+    assert detail[3:6] == ["20.50", "9.00", "10.25"]  # the area: (0 + 20.5) / 2
+    assert "99" not in text
+    assert "unseen" not in text
 
 
 def test_gains_are_differences_in_units_of_the_range_and_bold_where_they_are_clear(

@@ -43,6 +43,7 @@ CURVES: list[tuple[str, dict[str, str]]] = [  # title, then name of a line and f
             "training": "train_return",
             "seen": "seen_return",
             "unseen": "unseen_return",
+            "validation": "validation_return",
         },
     ),
     ("L_clust", {"L_clust": "cluster"}),

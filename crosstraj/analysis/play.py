@@ -14,16 +14,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from crosstraj.config import Config
+from crosstraj.config import Config, LevelSplit
 from crosstraj.envs import GAMES, level_seeds
 from crosstraj.errors import BadInput
-from crosstraj.evaluate import SPLITS, Examiner, Player, Pool
+from crosstraj.evaluate import Examiner, Player, Pool
 from crosstraj.randomness import ANALYSES, derived_seed, generator
 from crosstraj.rollout import Skills
 
 STEPS = 256  # about how long each environment plays: not the beginnings of episodes alone
 PATIENCE = 1000  # further steps of open episodes, for their returns (Procgen ends most by then)
 MOST_ENVS = 64
+SIDES: tuple[LevelSplit, LevelSplit] = ("seen", "unseen")  # that views come from
 
 # What Procgen's 15 actions are: the arrow keys together, then the keys of their own.
 PROCGEN_ACTIONS = ("↙", "←", "↖", "↓", "·", "↑", "↘", "→", "↗", "D", "A", "W", "S", "Q", "E")
@@ -208,7 +209,7 @@ def collect(
             device=config.machine.device,
             shown=shown,
         )
-        for index, split in enumerate(SPLITS)
+        for index, split in enumerate(SIDES)
     ]
     if not all(both):
         raise BadInput(

@@ -124,8 +124,9 @@ class IsingConfig:
         )
 
     def goals(self, split: Split) -> range:
-        """The instances of a split. A goal that is not seen must be the same in both."""
-        first = self.instance + (self.instances if split == "test" and self.show_goal else 0)
+        """The instances of a split. A goal that is not seen must be the same in all."""
+        place = {"train": 0, "test": 1, "validation": 2}[split] if self.show_goal else 0
+        first = self.instance + place * self.instances
         return range(first, first + self.instances)
 
 

@@ -26,7 +26,7 @@ from crosstraj.errors import BadInput, unknown
 
 Frames = npt.NDArray[np.uint8]  # [N, H, W, C]
 State = Mapping[str, npt.NDArray[Any]]
-Split = Literal["train", "test"]
+Split = Literal["train", "test", "validation"]
 
 GAMES = (
     "bigfish",
@@ -107,8 +107,15 @@ class Levels(NamedTuple):
         return self.first + self.count
 
 
+# Levels to make choices by, whatever one trains on. They begin where those of training and testing
+# end, so no configuration can mix them up, and none of the others changes because of them: a level
+# is drawn as first + random % count, and another count would draw other levels. The engine's int32
+# wraps around here, while its generators take the number as uint32: these are levels of their own.
+VALIDATION = Levels(LEVEL_LIMIT, 2**20)
+
+
 def split_levels(config: ProcgenConfig, split: Split) -> Levels:
-    """The training levels, or every level above them.
+    """The training levels, every level above them, or those for validation.
 
     Testing has an explicit count, because the engine reads a count of 0 as "all levels" and then
     ignores `first`.
@@ -119,6 +126,8 @@ def split_levels(config: ProcgenConfig, split: Split) -> Levels:
             return train
         case "test":
             return Levels(train.stop, LEVEL_LIMIT - train.stop)
+        case "validation":
+            return VALIDATION
         case other:
             assert_never(other)
 
@@ -225,14 +234,14 @@ class ProcgenVectorEnv(VectorEnv[Frames, npt.NDArray[Any], npt.NDArray[Any]]):
 
     def _begin_info(self) -> dict[str, npt.NDArray[Any]]:
         # No prev_* here: before the first step the engine reports 0, which is a level's number too.
-        return {"level_seed": self._engine._info["level_seed"].copy()}
+        return {"level_seed": _numbers(self._engine._info["level_seed"])}
 
     def _step_info(self) -> dict[str, npt.NDArray[Any]]:
         # Not get_info(), which builds a dict per game.
         info = self._engine._info
         return {
-            "level_seed": info["level_seed"].copy(),
-            "prev_level_seed": info["prev_level_seed"].copy(),
+            "level_seed": _numbers(info["level_seed"]),
+            "prev_level_seed": _numbers(info["prev_level_seed"]),
             "prev_level_complete": info["prev_level_complete"].astype(np.bool_),
         }
 
@@ -282,6 +291,11 @@ class ProcgenVectorEnv(VectorEnv[Frames, npt.NDArray[Any], npt.NDArray[Any]]):
         self._engine.close()
 
 
+def _numbers(level_seed: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+    """The engine's level numbers as a fresh array; those for validation are above its int32."""
+    return level_seed.view(np.uint32).astype(np.int64)
+
+
 def _same_form(state: State, like: State) -> bool:
     """Whether a state has the arrays of another; the number of bytes varies with play."""
     if not like.keys() <= state.keys():
@@ -304,7 +318,8 @@ def _check_arguments(game: str, num_envs: int, levels: Levels, threads: int) -> 
         raise BadInput(f"num_envs={num_envs}: at least 1 environment is needed")
     if threads < 0:
         raise BadInput(f"threads={threads}: give 0 (the caller's own thread) or more")
-    if levels.first < 0 or levels.count < 1 or levels.stop > LEVEL_LIMIT:
+    inside = levels.first >= 0 and levels.count >= 1 and levels.stop <= LEVEL_LIMIT
+    if not inside and levels != VALIDATION:
         raise BadInput(
             f"{levels}: at least one level is needed, and all of them between 0 and "
             f"{LEVEL_LIMIT - 1}; give such a range"

@@ -53,9 +53,9 @@ def make_envs(
 ) -> AnyEnvs:
     """`count` copies of `env` with observations uint8 [count, H, W, C] and n discrete actions.
 
-    `reset()` begins at `seed`, each time. Procgen's train and test levels are disjoint; Gymnasium
-    has no level split in general, so there the two differ in their seeds only. With `copy=False`
-    the next step overwrites the observations of this one.
+    `reset()` begins at `seed`, each time. Procgen's train, test and validation levels are disjoint;
+    Gymnasium has no level split in general, so there they differ in their seeds only. With
+    `copy=False` the next step overwrites the observations of this one.
     """
     if count < 1:
         raise BadInput(f"count={count}: at least 1 environment is needed")
@@ -135,6 +135,8 @@ def split_seed(seed: int, levels: Split) -> int:
             stream = 0
         case "test":
             stream = 1
+        case "validation":
+            stream = 2
         case other:
             assert_never(other)
     if seed < 0:

@@ -10,14 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from crosstraj.config import LATER, preset
+from crosstraj.config import LATER, LevelSplit, preset
 from crosstraj.envs import GAMES
 from crosstraj.errors import BadInput
 from crosstraj.evaluate import EASY_RANGE, normalised
 from crosstraj.policy.daac import Tuned
 from crosstraj.report.document import plain
 from crosstraj.report.published import METHOD_COLUMNS
-from crosstraj.report.runs import Evaluation, RunData
+from crosstraj.report.runs import Evaluation, RunData, judged_by
 from crosstraj.report.statistics import Scores
 from crosstraj.run import dotted, identity_of
 
@@ -85,10 +85,18 @@ class Comparison:
     @property
     def title(self) -> str:
         words = [f"{self.budget:,} frames", f"{self.acting} actions"]
+        if self.levels == "validation":
+            words.append("judged by validation levels")
         if procgen := self.task["procgen"]:
             first, count = procgen.get("first_level", 0), procgen.get("train_levels", 0)
             words.insert(1, f"{procgen.get('mode', '?')} levels {first} to {first + count - 1}")
         return ", ".join(words)
+
+    @property
+    def levels(self) -> LevelSplit:
+        """What the runs are judged by, beside the levels that they trained on."""
+        levels: LevelSplit = self.task["levels"]
+        return levels
 
     @property
     def acting(self) -> str:
@@ -123,6 +131,7 @@ def _task(config: Mapping[str, Any]) -> dict[str, Any]:
         "procgen": config.get("procgen", {}) if config["env"] in GAMES else {},
         "ising": ising if config["env"] == "ising" else {},
         "greedy": bool(config.get("evaluation", {}).get("greedy")),
+        "levels": judged_by(config),
     }
 
 
@@ -201,7 +210,7 @@ def named(comparison: Comparison) -> list[str]:
         absent = [(g, seed) for g in comparison.games for seed in seeds if (g, seed) not in there]
         said += [f"missing: {words}" for words in _by_seeds(variant, absent)]
         for (game, seed), run in sorted(variant.finished.items()):
-            if run.final is not None and math.isnan(run.final.seen + run.final.unseen):
+            if run.final is not None and math.isnan(run.final.seen + run.final.held_out):
                 said.append(f"NaN: {variant.label}, {game}, seed {seed} ({run.path})")
     counts = {run.config.get("evaluation", {}).get("episodes") for run in _finished(comparison)}
     if len(counts) > 1:
@@ -225,11 +234,11 @@ def _finished(comparison: Comparison) -> list[RunData]:
 
 
 def balanced(variant: Variant, games: Iterable[str]) -> tuple[Scores, list[str]]:
-    """Raw unseen returns with equally many seeds per game, and which runs that leaves out."""
+    """Raw held-out returns with equally many seeds per game, and which runs that leaves out."""
     games = list(games)
     count = min(len(variant.seeds(game)) for game in games)
     left = [(game, seed) for game in games for seed in variant.seeds(game)[count:]]
-    scores = {game: [final.unseen for final in variant.finals(game)[:count]] for game in games}
+    scores = {game: [final.held_out for final in variant.finals(game)[:count]] for game in games}
     return scores, _by_seeds(variant, left)
 
 

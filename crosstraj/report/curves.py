@@ -75,6 +75,7 @@ PANELS: list[tuple[str, Series]] = [
             "train_return": ("training, last 100 episodes", GREY, "-"),
             "seen_return": ("seen levels", BLUE, "o-"),
             "unseen_return": ("unseen levels", ORANGE, "o-"),
+            "validation_return": ("validation levels", GREEN, "o-"),
         },
     ),
     (

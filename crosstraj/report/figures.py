@@ -112,7 +112,7 @@ def shared_curve(runs: Sequence[RunData], read: Callable[[RunData], dict[int, fl
 
 
 def _evaluated(run: RunData, split: str) -> dict[int, float]:
-    return {e.frames: e.seen if split == "seen" else e.unseen for e in run.evaluations}
+    return {e.frames: e.seen if split == "seen" else e.held_out for e in run.evaluations}
 
 
 def intervals(found: Mapping[str, Mapping[str, Estimate]]) -> Figure:

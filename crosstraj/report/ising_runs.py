@@ -63,7 +63,7 @@ def measured(results: list[Result]) -> list[Row]:
             Row(
                 result.seed,
                 found.clusters,
-                result.figures["unseen_return"] / horizon,
+                result.score / horizon,
                 found.silhouette,
                 found.silhouette_raw,
                 found.rand,

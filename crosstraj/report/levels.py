@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from crosstraj.config import LevelSplit
 from crosstraj.evaluate import SPLITS
 from crosstraj.report.runs import FirstFrames, Played, RunData
 
@@ -54,15 +55,15 @@ AUDIT_LIMIT = (
 
 class Audit(NamedTuple):
     seen: int  # levels played in each split
-    unseen: int
-    repeats: dict[int, list[int]]  # unseen level -> seen levels with the same first frame
-    doubles: int  # unseen levels that look like another unseen level
+    held_out: int
+    repeats: dict[int, list[int]]  # held-out level -> seen levels with the same first frame
+    doubles: int  # held-out levels that look like another held-out level
     shared: int  # level numbers in both splits: a leak
     unstable: int  # levels with more than one first frame: not the same level each time
 
 
-def audit(first_frames: FirstFrames) -> Audit:
-    """Join the first frames of seen and unseen levels."""
+def audit(first_frames: FirstFrames, held_out: LevelSplit) -> Audit:
+    """Join the first frames of seen levels and of those that runs are judged by."""
     by_frame: dict[str, dict[str, list[int]]] = {}  # frame -> split -> levels
     for (split, level), frames in sorted(first_frames.items()):
         for frame in frames:
@@ -70,14 +71,16 @@ def audit(first_frames: FirstFrames) -> Audit:
     repeats: dict[int, list[int]] = {}
     doubles: set[int] = set()
     for levels in by_frame.values():
-        if len(levels["unseen"]) > 1:
-            doubles |= set(levels["unseen"])
-        for level in levels["unseen"]:
+        if len(levels[held_out]) > 1:
+            doubles |= set(levels[held_out])
+        for level in levels[held_out]:
             if twins := [twin for twin in levels["seen"] if twin != level]:
                 repeats[level] = sorted({*repeats.get(level, []), *twins})
-    seen, unseen = ({level for split, level in first_frames if split == name} for name in SPLITS)
+    seen, other = (
+        {level for split, level in first_frames if split == name} for name in ("seen", held_out)
+    )
     unstable = sum(len(frames) > 1 for frames in first_frames.values())
-    return Audit(len(seen), len(unseen), repeats, len(doubles), len(seen & unseen), unstable)
+    return Audit(len(seen), len(other), repeats, len(doubles), len(seen & other), unstable)
 
 
 def gather_frames(runs: Iterable[RunData]) -> FirstFrames:

@@ -134,24 +134,21 @@ def _compared(comparison: Comparison, index: int, files: Files) -> list[Block]:
     if table := split.split_blocks(comparison):
         blocks += [Heading("Split over joint updates", 3), *table]
     blocks.append(Heading("Learning curves", 3))
-    for name, caption in CURVES.items():
+    for name, more in ((comparison.levels, ""), ("seen", TRAINING)):
         figure = figures.learning_curves(comparison, name)
+        caption = f"Return on {name} levels over training{CURVES}{more}."
         blocks.append(picture(f"curves-{name}", figure, caption))
     blocks.append(Heading("Levels", 3))
     won = levels.won_levels(comparison)
     blocks += levels.level_blocks(comparison, won)
-    if unseen := [(pair, one) for pair, one in won if one.split == "unseen"]:
-        figure = figures.levels(unseen)
-        blocks.append(picture("levels", figure, "Unseen levels won, tied and lost."))
+    if held_out := [(pair, one) for pair, one in won if one.split == comparison.levels]:
+        caption = f"{comparison.levels.capitalize()} levels won, tied and lost."
+        blocks.append(picture("levels", figures.levels(held_out), caption))
     return [*blocks, *levels.audit_blocks(comparison)]
 
 
-CURVES = {
-    "unseen": "Return on unseen levels over training: mean and one standard deviation over seeds; "
-    "dotted: partial runs.",
-    "seen": "Return on seen levels over training: mean and one standard deviation over seeds; "
-    "dotted: partial runs; faint lines: returns while training, a running mean.",
-}
+CURVES = ": mean and one standard deviation over seeds; dotted: partial runs"
+TRAINING = "; faint lines: returns while training, a running mean"
 
 
 def _aggregated(

@@ -24,11 +24,17 @@ class Result(NamedTuple):
     easy: bool  # Procgen's easy mode, whose ranges are known
     frames: int  # of the last row that counts; 0: not begun
     finished: bool  # the policy was judged at the end of the budget
-    unseen: list[tuple[int, float]]  # frames and return on unseen levels, at each evaluation
+    levels: str  # what it is judged by, beside the levels it trained on
+    curve: list[tuple[int, float]]  # frames and return on these, at each evaluation
     figures: dict[str, float]  # the newest value of everything in metrics.jsonl
     extremes: dict[str, tuple[float, float]]  # and its lowest and highest
     speed: float  # frames per second of training, without evaluations; nan: not begun
     trouble: str  # why its files could not be read
+
+    @property
+    def score(self) -> float:
+        """The newest return on the levels it is judged by; nan: it has not been."""
+        return self.figures.get(f"{self.levels}_return", math.nan)
 
 
 class Spread(NamedTuple):
@@ -54,7 +60,7 @@ def spread(values: Iterable[float]) -> Spread:
     return Spread(statistics.fmean(finite), deviation, len(finite))
 
 
-def read_result(job: Job) -> Result:
+def read_result(job: Job, levels: str = "unseen") -> Result:
     run, directory = job.planned, job.logs
     easy = job.config.procgen.mode == "easy"
     known = (run.variant, run.game, run.seed, run.frames, str(directory), easy)
@@ -75,11 +81,13 @@ def read_result(job: Job) -> Result:
             for key, value in new.items():
                 low, high = extremes.get(key, (value, value))
                 extremes[key] = (min(low, value), max(high, value))
-        unseen = [(row["frames"], row["unseen_return"]) for row in rows if "unseen_return" in row]
+        name = f"{levels}_return"
+        curve = [(row["frames"], row[name]) for row in rows if name in row]
     except (BadInput, OSError, LookupError, TypeError) as error:
-        return Result(*known, 0, False, [], {}, {}, math.nan, f"{type(error).__name__}: {error}")
+        said = f"{type(error).__name__}: {error}"
+        return Result(*known, 0, False, levels, [], {}, {}, math.nan, said)
     speed = frames / sum(seconds) if seconds else math.nan
-    return Result(*known, frames, bool(judged), unseen, figures, extremes, speed, "")
+    return Result(*known, frames, bool(judged), levels, curve, figures, extremes, speed, "")
 
 
 def area(curve: list[tuple[int, float]]) -> float:

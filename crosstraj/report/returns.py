@@ -1,4 +1,4 @@
-"""The table `returns`: each variant on unseen and seen levels, and its representation's health."""
+"""The table `returns`: each variant on unseen (or validation) and seen levels, and its health."""
 
 import math
 from itertools import cycle
@@ -33,12 +33,12 @@ HEALTH = {  # heading -> figure of a row, newest value; shown where a run has it
 
 
 def returns(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
-    """Unseen returns by game and variant as the paper prints them, then everything by row."""
+    """Held-out returns by game and variant as the paper prints them, then everything by row."""
     cells = by_cell(results)
-    parts = [heading(plan, results), matrix(cells), details(cells)]
+    parts = [heading(plan, results), matrix(cells, plan.levels), details(cells, plan.levels)]
     if plan.judge:
         parts.append(gains(cells, plan.judge))
-    text = "\n\n".join([*parts, notes(results)])
+    text = "\n\n".join([*parts, notes(results, plan.levels)])
     (out / "table.md").write_text(text + "\n")
     values = {
         "experiment": plan.name,
@@ -84,16 +84,16 @@ def final(cell: list[Result], figure: str) -> Spread:
     return spread(r.figures.get(figure, math.nan) for r in counted(cell))
 
 
-def matrix(cells: Cells) -> str:
-    """Unseen return: a line per game, a column per variant; an asterisk marks partial sets."""
+def matrix(cells: Cells, levels: str) -> str:
+    """Held-out return: a line per game, a column per variant; an asterisk marks partial sets."""
     variants, games = (list(dict.fromkeys(names)) for names in zip(*cells, strict=True))
-    lines = [row("unseen return", *variants), "|---" * (len(variants) + 1) + "|"]
+    lines = [row(f"{levels} return", *variants), "|---" * (len(variants) + 1) + "|"]
     for game in games:
         shown = []
         for variant in variants:
             cell = cells.get((variant, game), [])
             mark = "" if all(r.finished for r in cell) else "*"
-            shown.append(f"{final(cell, 'unseen_return')}{mark}")
+            shown.append(f"{final(cell, f'{levels}_return')}{mark}")
         lines.append(row(game, *shown))
     if len(games) > 1 and rangeable(cells):
         overall = [mean_normalised(cells, variant, games) for variant in variants]
@@ -102,13 +102,13 @@ def matrix(cells: Cells) -> str:
     return "\n".join(lines)
 
 
-def details(cells: Cells) -> str:
+def details(cells: Cells, levels: str) -> str:
     known = {h: f for h, f in HEALTH.items() if any(final(c, f).seeds for c in cells.values())}
-    head = ("variant", "game", "seeds", "unseen", "seen", "unseen, area", *known, "frames/s")
+    head = ("variant", "game", "seeds", levels, "seen", f"{levels}, area", *known, "frames/s")
     lines = [row(*head), "|---" * len(head) + "|"]
     for (variant, game), cell in cells.items():
-        figures = [final(cell, figure) for figure in ("unseen_return", "seen_return")]
-        figures.append(spread(area(r.unseen) for r in counted(cell)))
+        figures = [final(cell, figure) for figure in (f"{levels}_return", "seen_return")]
+        figures.append(spread(area(r.curve) for r in counted(cell)))
         figures += [final(cell, figure) for figure in known.values()]
         speed = spread(r.speed for r in counted(cell)).mean
         shown = "-" if math.isnan(speed) else f"{speed:.0f}"
@@ -116,11 +116,12 @@ def details(cells: Cells) -> str:
     return "\n".join(lines)
 
 
-def notes(results: list[Result]) -> str:
+def notes(results: list[Result], levels: str) -> str:
     lines = [
-        "Raw returns of the frozen policy on unseen and on training (seen) levels; mean over seeds "
-        "± sample standard deviation, and no spread where there is one seed. `unseen, area`: area "
-        "under the curve of unseen return between first and last evaluation, divided by its width. "
+        f"Raw returns of the frozen policy on {levels} and on training (seen) levels; mean over "
+        "seeds ± sample standard deviation, and no spread where there is one seed. "
+        f"`{levels}, area`: area under the curve of {levels} return between first and last "
+        "evaluation, divided by its width. "
         "`mean, normalised`: over games, with the 95 % interval of a bootstrap over seeds. Gains "
         "of one variant over another are in units of the games' ranges, with Welch's 95 % "
         "interval, in bold where it is on one side of zero. "
@@ -141,7 +142,7 @@ def summary(variant: str, game: str, cell: list[Result]) -> dict[str, object]:
         "seeds": len(cell),
         "finished": sum(r.finished for r in cell),
         "state": state_of(cell),
-        "unseen_area": spread(area(r.unseen) for r in counted(cell)),
+        f"{cell[0].levels}_area": spread(area(r.curve) for r in counted(cell)),
         "frames_per_second": spread(r.speed for r in counted(cell)),
         "figures": {name: final(cell, name) for name in names},
         "extremes": {name: extremes(cell, name) for name in names},
@@ -155,7 +156,7 @@ def extremes(cell: list[Result], figure: str) -> tuple[float, float]:
 
 
 def draw(plan: Experiment, cells: Cells, path: Path) -> Path:
-    """Unseen return over frames: a panel per game, a line per variant, a band of one deviation."""
+    """Held-out return over frames: a panel per game; by variant a line, a band of one deviation."""
     games = list(dict.fromkeys(game for _, game in cells))
     variants = list(dict.fromkeys(variant for variant, _ in cells))
     columns = min(4, len(games))
@@ -185,7 +186,7 @@ def draw(plan: Experiment, cells: Cells, path: Path) -> Path:
     done, total = (sum(f(r) for c in cells.values() for r in c) for f in (is_finished, lambda r: 1))
     state = "" if done == total else f" (partial: {done} of {total} runs)"
     title = fill(literal(f"{plan.title}{state}"), int(13 * figure.get_figwidth()))
-    figure.suptitle(f"{title}\nreturn on unseen levels over frames", fontsize=10)
+    figure.suptitle(f"{title}\nreturn on {plan.levels} levels over frames", fontsize=10)
     figure.savefig(path, dpi=110)
     return path
 
@@ -195,7 +196,7 @@ def is_finished(result: Result) -> int:
 
 
 def mean_curve(cell: list[Result]) -> list[tuple[int, Spread]]:
-    """Unseen return at every evaluation that all counted seeds share."""
-    curves = [dict(r.unseen) for r in counted(cell)]
+    """Held-out return at every evaluation that all counted seeds share."""
+    curves = [dict(r.curve) for r in counted(cell)]
     shared = sorted(set.intersection(*map(set, curves))) if curves else []
     return [(frames, spread(curve[frames] for curve in curves)) for frames in shared]

@@ -1,10 +1,11 @@
 """Run directories as a report reads them: what was trained, how far, and how it was judged."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from crosstraj.config import LevelSplit
 from crosstraj.errors import BadInput
 from crosstraj.evaluate import SPLITS
 from crosstraj.logs import read_rows
@@ -14,7 +15,7 @@ from crosstraj.trained import read_config, read_values
 class Evaluation(NamedTuple):
     frames: int
     seen: float  # mean raw return on training levels
-    unseen: float
+    held_out: float  # and on those it is judged by: see `judged_by`
 
 
 class Played(NamedTuple):
@@ -87,10 +88,11 @@ def read_run(path: Path) -> RunData:
     """One run, or a sentence on what is wrong with its directory."""
     try:
         config = _config(path)
+        figure = f"{judged_by(config)}_return"
         rows = read_rows(path / "metrics.jsonl")
         updates = [row for row in rows if row["row"] == "update"]
         evaluations = [
-            Evaluation(int(row["frames"]), float(row["seen_return"]), float(row["unseen_return"]))
+            Evaluation(int(row["frames"]), float(row["seen_return"]), float(row[figure]))
             for row in rows
             if row["row"] == "evaluation"
         ]
@@ -108,6 +110,12 @@ def read_run(path: Path) -> RunData:
         said = f"{type(error).__name__} {error}" if not isinstance(error, BadInput) else str(error)
         raise BadInput(f"{path} cannot be read: {said}") from error
     return RunData(path, config, frames, training, evaluations, episodes, first_frames)
+
+
+def judged_by(config: Mapping[str, Any]) -> LevelSplit:
+    """The levels whose return is a run's result: validation where it played no unseen ones."""
+    held_out = config.get("evaluation", {}).get("held_out")
+    return "validation" if held_out == "validation" else "unseen"
 
 
 KINDS: dict[str, type] = {
@@ -143,7 +151,9 @@ def _episodes(
     for row in rows:
         split, level = row["split"], int(row["level"]) if numbered else -1
         if split not in SPLITS:
-            raise BadInput(f"episodes.jsonl: split is {split!r}, and must be one of {SPLITS}")
+            raise BadInput(
+                f"episodes.jsonl: split is {split!r}, and must be one of {', '.join(SPLITS)}"
+            )
         if level >= 0:
             first_frames.setdefault((split, level), set()).add(str(row["first_frame"]))
         if row["frames"] == last:

@@ -1,5 +1,6 @@
 """Normalised scores of an experiment's variants: their mean, and what one gains over the others."""
 
+import math
 from statistics import fmean
 
 from crosstraj.evaluate import EASY_RANGE, normalised
@@ -17,19 +18,19 @@ def rangeable(cells: Cells) -> bool:
 
 
 def normalised_scores(cells: Cells, variant: str, games: list[str]) -> dict[str, list[float]]:
-    """Unseen returns of the finished seeds in units of the games' ranges."""
+    """Held-out returns of the finished seeds in units of the games' ranges."""
     return {
         game: [
-            normalised(game, r.figures["unseen_return"])
+            normalised(game, r.score)
             for r in cells.get((variant, game), [])
-            if r.finished and "unseen_return" in r.figures
+            if r.finished and not math.isnan(r.score)
         ]
         for game in games
     }
 
 
 def mean_normalised(cells: Cells, variant: str, games: list[str]) -> Estimate | None:
-    """Mean over games of the normalised unseen return; none while one has no finished run.
+    """Mean over games of the normalised held-out return; none while one has no finished run.
 
     With an interval where every game has the same number of seeds, two at least.
     """

@@ -38,17 +38,19 @@ def split(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
     both = {method: [gain for gain in found[method].values() if gain] for method in methods}
     overall = {method: over_games(both[method]) for method in methods}
     head = [f"{m}{kind}" for m in methods for kind in (", relative", ", of range")]
-    lines = [row("split - joint, unseen return", *head), "|---" * (len(head) + 1) + "|"]
+    lines = [row(f"split - joint, {plan.levels} return", *head), "|---" * (len(head) + 1) + "|"]
     for game in games:
         lines.append(row(game, *(shown(x) for m in methods for x in found[m][game] or ABSENT)))
     for name in CENTRES:
         lines.append(row(f"**{name}**", *(shown(x) for m in methods for x in overall[m][name])))
     meaning = (
-        "relative: (split - joint) / |joint| of mean unseen returns; of range: (split - joint) / "
-        "(R_max - R_min) of easy mode. IQM: mean of the middle half of the games. Games that both "
-        "have: " + ", ".join(f"{method} {len(both[method])} of {len(games)}" for method in methods)
+        f"relative: (split - joint) / |joint| of mean {plan.levels} returns; of range: (split - "
+        "joint) / (R_max - R_min) of easy mode. IQM: mean of the middle half of the games. Games "
+        "that both have: "
+        + ", ".join(f"{method} {len(both[method])} of {len(games)}" for method in methods)
     )
-    text = [heading(plan, results), "\n".join(lines), meaning, details(cells), notes(results)]
+    rest = [details(cells, plan.levels), notes(results, plan.levels)]
+    text = [heading(plan, results), "\n".join(lines), meaning, *rest]
     (out / "table.md").write_text("\n\n".join(text) + "\n")
     values = {
         "experiment": plan.name,
@@ -62,8 +64,8 @@ def split(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
 
 
 def ended(cell: list[Result]) -> Spread:
-    """Unseen return of the finished runs: others have learnt for another time."""
-    return spread(r.figures.get("unseen_return", math.nan) for r in cell if r.finished)
+    """Held-out return of the finished runs: others have learnt for another time."""
+    return spread(r.score for r in cell if r.finished)
 
 
 def compared(game: str, split: Spread, joint: Spread, *, easy: bool) -> Improvement | None:

@@ -29,7 +29,7 @@ MAKERS: dict[str, Maker] = {  # plan.TABLES
 
 def make_table(plan: Experiment, jobs: list[Job], out: Path) -> list[Path]:
     """Read the runs and write what the experiment asks for; the files that were written."""
-    results = [read_result(job) for job in jobs]
+    results = [read_result(job, plan.levels) for job in jobs]
     try:
         out.mkdir(parents=True, exist_ok=True)
         return MAKERS[plan.table](plan, results, out)

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from crosstraj.config import Config
+from crosstraj.config import Config, LevelSplit
 from crosstraj.errors import BadInput
 from crosstraj.evaluate import Examiner
 from crosstraj.learner import Learner
@@ -27,7 +27,9 @@ from crosstraj.trained import read_config, read_weights
 from crosstraj.views import VIEWS
 
 
-def probe(run: Path, step: int | None, levels: str, seed: int) -> tuple[Margins, dict[str, Any]]:
+def probe(
+    run: Path, step: int | None, levels: LevelSplit, seed: int
+) -> tuple[Margins, dict[str, Any]]:
     """Measure a run; also what was measured."""
     if seed < 0:
         raise BadInput(f"seed={seed}: must not be negative")

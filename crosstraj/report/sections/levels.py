@@ -94,21 +94,24 @@ def audit_blocks(comparison: Comparison) -> list[Block]:
         return [Text("No level audit: no run has recorded the first frames of its levels.")]
     rows, split = [], []
     for (game, stack), runs in sorted(groups.items()):
-        found = audit(gather_frames(runs))
-        share = len(found.repeats) / found.unseen if found.unseen else math.nan
+        found = audit(gather_frames(runs), comparison.levels)
+        share = len(found.repeats) / found.held_out if found.held_out else math.nan
         name = game if stack == 1 else f"{game}, {stack} frames stacked"
         trained = comparison.task["procgen"].get("train_levels", 0)
         seen = f"{found.seen} of {trained}" if game in EASY_RANGE else str(found.seen)
-        repeated = f"{len(found.repeats)} ({share:.1%})" if found.unseen else NONE
-        rows.append([name, seen, str(found.unseen), repeated, *map(str, found[3:])])
+        repeated = f"{len(found.repeats)} ({share:.1%})" if found.held_out else NONE
+        rows.append([name, seen, str(found.held_out), repeated, *map(str, found[3:])])
         split += _by_repeat(comparison, game, set(found.repeats))
+    held_out = comparison.levels
+    one = "an unseen one" if held_out == "unseen" else f"a {held_out} one"
     head = [
-        "game", "seen levels played", "unseen levels played", "unseen that repeat a seen one",
-        "unseen that repeat an unseen one", "numbers in both", "levels with two first frames",
+        "game", "seen levels played", f"{held_out} levels played",
+        f"{held_out} that repeat a seen one", f"{held_out} that repeat {one}",
+        "numbers in both", "levels with two first frames",
     ]  # fmt: skip
     blocks: list[Block] = [Table("Level audit by first frames.", head, rows), Text(AUDIT_LIMIT)]
     if split:
-        head = ["variant", "game", "unseen return, repeated levels", "other levels"]
+        head = ["variant", "game", f"{held_out} return, repeated levels", "other levels"]
         blocks.append(Table("Does repetition help? Mean return (episodes).", head, split))
     return blocks
 
@@ -116,11 +119,11 @@ def audit_blocks(comparison: Comparison) -> list[Block]:
 def _by_repeat(comparison: Comparison, game: str, repeated: set[int]) -> list[list[str]]:
     rows = []
     for variant in comparison.judged if repeated else []:
-        unseen = [e for e in _episodes(variant, game) if e.split == "unseen"]
+        judged = [e for e in _episodes(variant, game) if e.split == comparison.levels]
         parts: tuple[list[float], list[float]] = ([], [])
-        for episode in unseen:
+        for episode in judged:
             parts[episode.level not in repeated].append(episode.score)
-        if unseen:
+        if judged:
             shown = (f"{number(float(np.mean(p)))} ({len(p)})" if p else NONE for p in parts)
             rows.append([variant.label, game, *shown])
     return rows

@@ -89,7 +89,7 @@ def _openai(comparison: Comparison) -> list[Beside]:
 
 
 def returns(comparison: Comparison) -> list[Block]:
-    """The paper's table: unseen return, ours and theirs."""
+    """The paper's table: return on levels not trained on, ours and theirs."""
     columns = published(comparison)
     head = ["game"]
     for variant, beside in columns:
@@ -98,12 +98,12 @@ def returns(comparison: Comparison) -> list[Block]:
     for game in comparison.games:
         row = [game]
         for variant, beside in columns:
-            row.append(spread([final.unseen for final in variant.finals(game)]))
+            row.append(spread([final.held_out for final in variant.finals(game)]))
             row += [_theirs(entry.column.get(game)) for entry in beside]
         rows.append(row)
     caption = (
-        "Raw return on unseen levels: mean ± standard deviation over seeds (number of seeds), ours "
-        f"after {comparison.budget:,} frames."
+        f"Raw return on {comparison.levels} levels: mean ± standard deviation over seeds (number "
+        f"of seeds), ours after {comparison.budget:,} frames."
     )
     if any(beside for _, beside in columns):
         caption += (
@@ -130,9 +130,9 @@ def seen_and_gap(comparison: Comparison) -> list[Block]:
     return [
         _by_game(f"Raw return on seen levels {frames}.", comparison, lambda final: final.seen),
         _by_game(
-            f"Generalisation gap, seen minus unseen return of each run, {frames}.",
+            f"Generalisation gap, seen minus {comparison.levels} return of each run, {frames}.",
             comparison,
-            lambda final: final.seen - final.unseen,
+            lambda final: final.seen - final.held_out,
         ),
     ]
 
@@ -156,7 +156,7 @@ def normalised_returns(comparison: Comparison) -> list[Block]:
     mean = [f"mean of {len(games)}"]
     for variant, beside in columns:
         head.append(variant.label)
-        ours = {g: [normalised(g, f.unseen) for f in variant.finals(g)] for g in games}
+        ours = {g: [normalised(g, f.held_out) for f in variant.finals(g)] for g in games}
         for row in rows:
             row.append(spread(ours[row[0]], 3))
         mean.append(_mean_over_games({g: float(np.mean(v)) for g, v in ours.items() if v}, games))
@@ -167,8 +167,8 @@ def normalised_returns(comparison: Comparison) -> list[Block]:
                 row.append(number(theirs[row[0]], 3) if row[0] in theirs else NONE)
             mean.append(_mean_over_games(theirs, games))
     caption = (
-        f"Normalised unseen return after {comparison.budget:,} frames (published: see above), "
-        f"{RANGES}. The mean over games is given where no game is missing."
+        f"Normalised {comparison.levels} return after {comparison.budget:,} frames (published: see "
+        f"above), {RANGES}. The mean over games is given where no game is missing."
     )
     others = sorted(set(comparison.games) - set(games))
     left: list[Block] = [Text(f"Without a known range: {', '.join(others)}.")] if others else []

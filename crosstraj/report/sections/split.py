@@ -23,9 +23,10 @@ def split_blocks(comparison: Comparison) -> list[Block]:
         easy = comparison.normalisable(games) == games
         paper = SPLIT_OVER_JOINT.get(split.config["method"], {})
         caption = (
-            f"Split ({split.label}) over joint ({joint.label}) updates of the encoder, unseen "
-            f"return after {comparison.budget:,} frames: (split - joint) / |joint|, and the "
-            "difference in units of the game's range. Paper: its table over 16 games."
+            f"Split ({split.label}) over joint ({joint.label}) updates of the encoder, "
+            f"{comparison.levels} return after {comparison.budget:,} frames: (split - joint) / "
+            "|joint|, and the difference in units of the game's range. Paper: its table over "
+            "16 games."
         )
         head = ["game", "(split - joint) / |joint|", "difference / range", "paper"]
         blocks.append(Table(caption, head, _rows(split_over_joint(ours, theirs, easy=easy), paper)))
