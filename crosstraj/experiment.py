@@ -7,29 +7,24 @@ import argparse
 import shlex
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from crosstraj.errors import BadInput, check_range
 from crosstraj.plan import Experiment, Planned, Value, read
+
+if TYPE_CHECKING:
+    from crosstraj.jobs import Job
 
 
 def experiment(arguments: list[str]) -> None:
     """Run everything that an experiment file stands for, then make its table and figure."""
     given = _parser().parse_args(arguments)
-    check_range(given, "--", "jobs", at_least=1)
-    check_range(given, "--", "threads", at_least=0)
-    check_range(given, "--", "scale", above=0, at_most=1)
-    plan = read(given.file)
-    scale = plan.quick if given.quick else given.scale
-    if scale is None:
-        raise BadInput(f"{given.file} names no `quick`; give a --scale instead")
-    plan = replace(plan, scale=scale)
+    plan = planned(given)
     chosen = select(plan, given.only)
     if given.list:
         print(listing(plan, chosen, given.runs))
         return
-    from crosstraj import batch
-    from crosstraj.jobs import keep, prepare
-    from crosstraj.report.tables import make_table
+    from crosstraj.jobs import prepare
 
     whole = plan.scale == 1 and plan.table != "ising"
     if given.keep and not whole:
@@ -39,11 +34,38 @@ def experiment(arguments: list[str]) -> None:
         )
     # All of them: the table says what is missing.
     jobs = prepare(plan.runs(), given.runs, given.kept if whole else None)
+    names = {run.name for run in chosen}
+    wanted = [job for job in jobs if job.planned.name in names]
+    if given.random:
+        print("\n".join(play_at_random(plan, wanted)))
+    else:
+        run_and_tabulate(plan, jobs, wanted, given)
+
+
+def planned(given: argparse.Namespace) -> Experiment:
+    """The experiment of the file, at the scale that was asked for."""
+    check_range(given, "--", "jobs", at_least=1)
+    check_range(given, "--", "threads", at_least=0)
+    check_range(given, "--", "scale", above=0, at_most=1)
+    plan = read(given.file)
+    scale = plan.quick if given.quick else given.scale
+    if scale is None:
+        raise BadInput(f"{given.file} names no `quick`; give a --scale instead")
+    return replace(plan, scale=scale)
+
+
+def run_and_tabulate(
+    plan: Experiment, jobs: "list[Job]", wanted: "list[Job]", given: argparse.Namespace
+) -> None:
+    """Run what is wanted, then make the table of all that there is."""
+    from crosstraj import batch
+    from crosstraj.jobs import keep
+    from crosstraj.report.tables import make_table
+
     trouble = None
     if not given.table:
-        names = {run.name for run in chosen}
         trouble = batch.run_all(
-            [job for job in jobs if job.planned.name in names],
+            wanted,
             given.jobs,
             threads=batch.share_threads(given.jobs, given.threads),
             allow_inexact=given.allow_inexact,
@@ -63,6 +85,11 @@ def _parser() -> argparse.ArgumentParser:
     add("file", type=Path, help="a TOML file, such as those in experiments/")
     add("--list", action="store_true", help="only show the runs and their commands")
     add("--table", action="store_true", help="only make table and figure from the runs there are")
+    add(
+        "--random",
+        action="store_true",
+        help="only measure random play, which the table `paired` needs, and keep it",
+    )
     add("--only", default="", metavar="TEXT", help="runs with this in VARIANT/GAME/sSEED")
     trial = parser.add_mutually_exclusive_group()
     trial.add_argument(
@@ -88,6 +115,18 @@ def _parser() -> argparse.ArgumentParser:
     add("--out", type=Path, help="where table and figure go (results/NAME)")
     add("--allow-inexact", action="store_true", help="resume runs that had other threads before")
     return parser
+
+
+def play_at_random(plan: Experiment, jobs: "list[Job]") -> list[str]:
+    """The return of random play for each game and way to set it up, measured where it is not."""
+    from crosstraj import chance
+
+    files = {chance.measure(job.config, plan.levels): job for job in jobs}
+    return [
+        f"{path}: {job.planned.game}, {plan.levels} levels, "
+        f"{chance.read(job.config, plan.levels):.3f}"
+        for path, job in files.items()
+    ]
 
 
 def default_out(plan: Experiment) -> Path:

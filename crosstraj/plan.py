@@ -9,6 +9,7 @@
     methods = ["ctrl:paper"]        # a method, or method:preset
     table = "returns"               # see TABLES; this is the default
     judge = "T = 2"                 # the variant that `returns` or `about` holds against each other
+    baseline = "frozen"             # the variant that `paired` holds all others against
     levels = "unseen"               # what tables judge by: unseen, the default, or validation
     quick = 0.01                    # the --scale of --quick: a trial within minutes
 
@@ -30,20 +31,21 @@ import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from crosstraj.errors import BadInput, unknown
 from crosstraj.methods import METHODS, PRESETS
 
 TABLES = {  # report/tables.py makes them
     "returns": "unseen and seen return, area under the curve, health, by variant and game",
+    "paired": "relative gain of each variant over `baseline`, by pairs of game and seed",
     "split": "gain of variants `X split` or `X split Y` over variant `X joint`, by game",
     "health": "spread, rank and clusters of the representation, and what they must be, by run",
     "about": "what codes are about, and what they hold beyond shortcuts, by game and variant",
     "ising": "return, silhouette and agreement with the true models, by number of clusters",
 }
 JUDGED = ("returns", "about")  # tables that hold one variant against each other
-LEVELS = ("unseen", "validation")
+Judged = Literal["unseen", "validation"]
 Value = bool | int | float | str | tuple[int | float | str, ...]
 Values = dict[str, Value]  # by dotted name
 
@@ -88,7 +90,8 @@ class Experiment:
     table: str
     quick: float | None = None  # the scale of a trial within minutes
     judge: str = ""  # the variant that is held against each other; none
-    levels: str = "unseen"  # what variants are judged by, beside the levels they trained on
+    baseline: str = ""  # the variant that all others are paired with; none
+    levels: Judged = "unseen"  # what variants are judged by, beside the levels they trained on
     scale: float = 1.0
 
     def runs(self) -> list[Planned]:
@@ -139,12 +142,13 @@ KEYS: dict[str, type] = {
     "methods": list,
     "table": str,
     "judge": str,
+    "baseline": str,
     "levels": str,
     "quick": float,
     "base": dict,
     "variants": dict,
 }
-OPTIONAL = ("methods", "table", "judge", "levels", "quick", "base", "variants")
+OPTIONAL = ("methods", "table", "judge", "baseline", "levels", "quick", "base", "variants")
 RESERVED = {
     "env": "games",
     "seed": "seeds",
@@ -200,22 +204,21 @@ def _experiment(given: dict[str, Any]) -> Experiment:
                     raise BadInput(f"variants.{name}.{what}: {one!r} is not in {what} above")
     if table == "split":
         _check_pairs(variants)
-    levels = given.get("levels", "unseen")
-    if levels not in LEVELS:
-        raise unknown("levels", levels, LEVELS)
+    levels: Judged = given.get("levels", "unseen")
+    if levels not in get_args(Judged):
+        raise unknown("levels", levels, get_args(Judged))
     if table not in ("health", "about"):
         _check_levels(levels, variants)
-    if "judge" in given and table not in JUDGED:
-        raise BadInput(
-            f"judge is for table = {' or '.join(map(repr, JUDGED))}, and this one is {table!r}; "
-            "leave it out"
-        )
+    for key, only in (("judge", JUDGED), ("baseline", ("paired",))):
+        if key in given and table not in only:
+            tables = " or ".join(map(repr, only))
+            raise BadInput(f"{key} is for table = {tables}, and this one is {table!r}; leave it out")
+        if key in given and given[key] not in variants:
+            raise unknown(f"variant for {key}", given[key], variants)
+    if table == "paired" and "baseline" not in given:
+        raise BadInput("table = 'paired' needs `baseline`: the variant to hold all others against")
     if table == "about" and "judge" not in given:
-        raise BadInput(
-            "table = 'about' needs judge, the variant that is held against its shortcuts"
-        )
-    if "judge" in given and given["judge"] not in variants:
-        raise unknown("variant to judge", given["judge"], variants)
+        raise BadInput("table = 'about' needs `judge`: the variant to hold against shortcuts")
     return Experiment(
         given["name"],
         given["title"],
@@ -227,6 +230,7 @@ def _experiment(given: dict[str, Any]) -> Experiment:
         table,
         quick,
         given.get("judge", ""),
+        given.get("baseline", ""),
         levels,
     )
 

@@ -14,7 +14,7 @@ from rich.table import Table
 from torch import Tensor
 
 from crosstraj.checkpoint import write_whole
-from crosstraj.config import NOT_IDENTITY, Config
+from crosstraj.config import NOT_IDENTITY, Config, LevelSplit
 from crosstraj.envs import GAMES
 from crosstraj.errors import BadInput
 from crosstraj.evaluate import Examiner, evaluate, summarise
@@ -114,9 +114,9 @@ def train_expert(config: Config, title: str, stop: Stop, allow_inexact: bool) ->
     )
 
 
-def random_play(config: Config) -> tuple[float, float | None]:
-    """Mean raw return of random play on the expert's level, and its standard error."""
-    pool = Examiner(config).pool("seen")
+def random_play(config: Config, split: LevelSplit = "seen") -> tuple[float, float | None]:
+    """Mean raw return of random play, on the expert's own level or others; its standard error."""
+    pool = Examiner(config).pool(split)
     player = RandomPlayer(image_and_actions(pool.envs)[1])
     rng = generator(config.seed, EVALUATIONS, PLAYER)
     episodes = evaluate(pool, player, Objective(), config.evaluation.episodes, rng)

@@ -198,6 +198,8 @@ def test_listing_imports_nothing_heavy(tmp_path: Path) -> None:
         (without("methods", SMALL[: SMALL.index("[variants")]), "nothing to run"),
         (SMALL.replace("seeds", "table = 'x'\nseeds"), "unknown table 'x'"),
         (SMALL.replace("seeds", "judge = 'frosen'\nseeds"), "did you mean 'frozen'?"),
+        (SMALL.replace("seeds", "baseline = 'frozen'\nseeds"), "baseline is for table = 'paired'"),
+        (SMALL.replace("seeds", "table = 'paired'\nseeds"), "needs `baseline`"),
         (SMALL.replace("seeds", "levels = 'validtion'\nseeds"), "did you mean 'validation'?"),
         (SMALL.replace("seeds", "levels = 'validation'\nseeds"), "held_out = 'both'"),
         (SMALL.replace("seeds", "judge = 'frozen'\ntable = 'health'\nseeds"), "leave it out"),

@@ -8,6 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from crosstraj.chance import read as read_chance
+from crosstraj.config import LevelSplit
 from crosstraj.errors import BadInput
 from crosstraj.jobs import Job
 from crosstraj.logs import read_rows
@@ -24,12 +26,13 @@ class Result(NamedTuple):
     easy: bool  # Procgen's easy mode, whose ranges are known
     frames: int  # of the last row that counts; 0: not begun
     finished: bool  # the policy was judged at the end of the budget
-    levels: str  # what it is judged by, beside the levels it trained on
+    levels: LevelSplit  # what it is judged by, beside the levels it trained on
     curve: list[tuple[int, float]]  # frames and return on these, at each evaluation
     figures: dict[str, float]  # the newest value of everything in metrics.jsonl
     extremes: dict[str, tuple[float, float]]  # and its lowest and highest
     speed: float  # frames per second of training, without evaluations; nan: not begun
     trouble: str  # why its files could not be read
+    chance: float = math.nan  # return of random play on the same levels; nan: not measured
 
     @property
     def score(self) -> float:
@@ -60,7 +63,7 @@ def spread(values: Iterable[float]) -> Spread:
     return Spread(statistics.fmean(finite), deviation, len(finite))
 
 
-def read_result(job: Job, levels: str = "unseen") -> Result:
+def read_result(job: Job, levels: LevelSplit = "unseen") -> Result:
     run, directory = job.planned, job.logs
     easy = job.config.procgen.mode == "easy"
     known = (run.variant, run.game, run.seed, run.frames, str(directory), easy)
@@ -86,8 +89,9 @@ def read_result(job: Job, levels: str = "unseen") -> Result:
     except (BadInput, OSError, LookupError, TypeError) as error:
         said = f"{type(error).__name__}: {error}"
         return Result(*known, 0, False, levels, [], {}, {}, math.nan, said)
+    chance = read_chance(job.config, levels)
     speed = frames / sum(seconds) if seconds else math.nan
-    return Result(*known, frames, bool(judged), levels, curve, figures, extremes, speed, "")
+    return Result(*known, frames, bool(judged), levels, curve, figures, extremes, speed, "", chance)
 
 
 def area(curve: list[tuple[int, float]]) -> float:

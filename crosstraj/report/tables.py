@@ -11,6 +11,7 @@ from crosstraj.errors import BadInput
 from crosstraj.jobs import Job
 from crosstraj.plan import Experiment
 from crosstraj.report.about import about
+from crosstraj.report.gains import paired
 from crosstraj.report.health import health
 from crosstraj.report.ising import ising
 from crosstraj.report.results import Result, read_result
@@ -20,6 +21,7 @@ from crosstraj.report.split import split
 Maker = Callable[[Experiment, list[Result], Path], list[Path]]
 MAKERS: dict[str, Maker] = {  # plan.TABLES
     "returns": returns,
+    "paired": paired,
     "split": split,
     "health": health,
     "about": about,
