@@ -212,7 +212,9 @@ def _experiment(given: dict[str, Any]) -> Experiment:
     for key, only in (("judge", JUDGED), ("baseline", ("paired",))):
         if key in given and table not in only:
             tables = " or ".join(map(repr, only))
-            raise BadInput(f"{key} is for table = {tables}, and this one is {table!r}; leave it out")
+            raise BadInput(
+                f"{key} is for table = {tables}, and this one is {table!r}; leave it out"
+            )
         if key in given and given[key] not in variants:
             raise unknown(f"variant for {key}", given[key], variants)
     if table == "paired" and "baseline" not in given:

@@ -21,7 +21,6 @@ from crosstraj.report.document import Block, Heading, Items, Picture, Table, Tex
 from crosstraj.report.results import as_json
 from crosstraj.report.statistics import CONFIDENCE, Estimate
 
-
 WIDTH = 110  # of what is printed to a file
 
 

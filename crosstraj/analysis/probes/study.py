@@ -22,6 +22,7 @@ from crosstraj.analysis.probes.encoders import (
 from crosstraj.analysis.probes.judge import Exam, Judgement, compare, measure, prepare
 from crosstraj.analysis.probes.linear import divergence
 from crosstraj.analysis.probes.record import Recording, record
+from crosstraj.config import LevelSplit
 from crosstraj.errors import BadInput, check_range
 from crosstraj.evaluate import EASY_RANGE, SPLITS, Examiner, normalised
 from crosstraj.logs import read_rows, series
@@ -65,10 +66,10 @@ def probe(runs: list[Path], expert_run: Path, choices: Choices) -> Result:
     keep_memory()
     torch.set_num_threads(config.threads)
     examiner = examiner_for(config, choices.frames, choices.every)
-    envs = examiner.pool(SPLITS[0]).envs
+    envs = examiner.pool("seen").envs
     expert = load(expert_run, choices.expert_step, config, envs)
     subjects = encoders(runs, choices.step, expert, envs)  # before minutes of play: is all there?
-    seen, unseen = (play(expert, examiner, split, choices) for split in SPLITS)
+    seen, unseen = (play(expert, examiner, split, choices) for split in ("seen", "unseen"))
     exam = prepare(seen, unseen, np.random.default_rng(derived_seed(config.seed, ANALYSES, HELD)))
     names, found, notes = [], [], remarks(expert_run, expert, exam)
     for encoder in subjects:
@@ -82,7 +83,7 @@ def probe(runs: list[Path], expert_run: Path, choices: Choices) -> Result:
     return Result(facts_of(expert, exam, choices), judgements, list(dict.fromkeys(notes)))
 
 
-def play(expert: Trained, examiner: Examiner, split: str, choices: Choices) -> Recording:
+def play(expert: Trained, examiner: Examiner, split: LevelSplit, choices: Choices) -> Recording:
     if expert.learner.objective.context:
         raise BadInput(
             f"{expert.name} acts by skills, which no probe can see in a frame; choose an expert "
@@ -97,7 +98,7 @@ def play(expert: Trained, examiner: Examiner, split: str, choices: Choices) -> R
             count,
             every=choices.every,
             random=choices.random,
-            rng=generator(expert.config.seed, ANALYSES, PLAY, SPLITS.index(split)),
+            rng=generator(expert.config.seed, ANALYSES, PLAY, SPLITS[split].stream),
             device=expert.learner.device,
             shown=shown,
         )
