@@ -121,7 +121,7 @@ def clustering_health(
 class Play:
     """Codes of one rollout with what is known of their steps, until figures are asked of them."""
 
-    def __init__(self, most: int = 16384) -> None:
+    def __init__(self, most: int = 4096) -> None:
         """most: how many steps are kept; the rest of a rollout would say the same."""
         self.most, self.parts = most, list[dict[str, Tensor]]()
 

@@ -169,8 +169,9 @@ class Situations(Objective):
             metrics["inverse"] = F.cross_entropy(self.inverse(pair), action[:, 0])
             loss = loss + c.inverse_weight * metrics["inverse"]
         with torch.no_grad():
-            metrics |= self.worth(source, action, target, log_assignment, alike(batch.gap, rng))
-            if not self.measured:
+            if not self.measured:  # on the first batch of a rollout, for it costs as much again
+                other = alike(batch.gap, rng)
+                metrics |= self.worth(source, action, target, log_assignment, other)
                 metrics |= clustering_health(v, code, self.prototypes, c.code_temperature, c.rounds)
                 self.measured = True
             if not self.play.full:
