@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from crosstraj.cores import usable_cores
 from crosstraj.errors import BadInput, check_range
 from crosstraj.plan import Experiment, Planned, Value, read
 
@@ -36,7 +37,11 @@ def experiment(arguments: list[str]) -> None:
     jobs = prepare(plan.runs(), given.runs, given.kept if whole else None)
     names = {run.name for run in chosen}
     wanted = [job for job in jobs if job.planned.name in names]
-    if given.random:
+    if given.dry_run:
+        from crosstraj.report.cost import forecast, rates
+
+        print(forecast(wanted, rates([given.runs, given.kept]), usable_cores()))
+    elif given.random:
         print("\n".join(play_at_random(plan, wanted)))
     else:
         run_and_tabulate(plan, jobs, wanted, given)
@@ -84,6 +89,11 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("file", type=Path, help="a TOML file, such as those in experiments/")
     add("--list", action="store_true", help="only show the runs and their commands")
+    add(
+        "--dry-run",
+        action="store_true",
+        help="only show what would run, and the processor-hours from timing logs of such runs",
+    )
     add("--table", action="store_true", help="only make table and figure from the runs there are")
     add(
         "--random",

@@ -80,7 +80,7 @@ def train(config: Config, run: Run, display: Display, stop: Stop) -> dict[str, A
     resume(training, run, display)
     if config.saving.tensorboard:
         show_in_tensorboard(run.metrics, run.directory / "tensorboard", run.warn)
-    saved, watch = time.monotonic(), Watch(config)
+    saved, spent, watch = time.monotonic(), time.process_time(), Watch(config)
     latest = latest_figures(run)
     display.show(training.frames, latest)
     try:
@@ -98,7 +98,9 @@ def train(config: Config, run: Run, display: Display, stop: Stop) -> dict[str, A
                 continue
             latest |= metrics
             run.metrics.write({"row": "update", "frames": training.frames, **metrics})
-            run.timing.write({"frames": training.frames, "seconds": time.monotonic() - began})
+            seconds, used = time.monotonic() - began, time.process_time() - spent
+            run.timing.write({"frames": training.frames, "seconds": seconds, "processor": used})
+            spent += used
             display.show(training.frames, latest)
             for sentence in watch.news(metrics):
                 display.say(sentence)
