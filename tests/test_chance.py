@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from crosstraj import chance
+from crosstraj.cli import main
 from crosstraj.config import Config, EvaluationConfig
 from crosstraj.envs import ProcgenConfig
 from crosstraj.errors import BadInput
@@ -36,6 +37,30 @@ def test_random_play_is_measured_once_and_read_back(
     path.write_text("{")
     with pytest.raises(BadInput, match="is damaged"):
         chance.read(BOSSFIGHT, "validation", tmp_path)
+
+
+def test_the_command_measures_each_game_of_a_file_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    measured: list[str] = []
+
+    def played(config: Config, levels: str) -> tuple[float, None]:
+        measured.append(f"{config.env} {levels} {config.seed} {config.evaluation.episodes}")
+        return 1.5, None
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("crosstraj.pretrain.random_play", played)
+    Path("e.toml").write_text(
+        "name = 'e'\ntitle = 't'\nreproduces = ''\nframes = 9\ngames = ['bigfish', 'coinrun']\n"
+        "seeds = [4, 5]\nmethods = ['ppo', 'ctrl']\nlevels = 'validation'\n"
+        "[base]\nevaluation.held_out = 'validation'\n"
+    )
+    for _ in range(2):
+        assert main(["experiment", "e.toml", "--random"]) == 0
+        out = capsys.readouterr().out
+        assert out.count("bigfish, validation levels, 1.500\n") == 1
+        assert out.count("\n") == 2
+    assert measured == [f"{game} validation 0 512" for game in ("bigfish", "coinrun")]
 
 
 def test_a_task_is_its_game_levels_and_looks_and_nothing_about_the_method() -> None:

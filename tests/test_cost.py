@@ -5,6 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from crosstraj.cli import main
 from crosstraj.config import Config, MachineConfig
 from crosstraj.jobs import Job, prepare
 from crosstraj.plan import Experiment, Values
@@ -86,6 +89,23 @@ def test_a_forecast_takes_the_median_of_like_runs_and_names_what_is_unknown(
     assert f"in total {hours:.2f} processor-hours; {hours / 2:.2f} h on 2 cores" in text
     assert text[-1].startswith("without 2 runs, 2,000 frames, ")
     assert text[-1].endswith(": else")
+
+
+def test_a_dry_run_of_some_runs_begins_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept(tmp_path / "kept/a", [timed(10, 0.0, 36.0)])
+    (tmp_path / "e.toml").write_text(
+        "name = 'e'\ntitle = 't'\nreproduces = ''\nframes = 1000\ngames = ['bigfish', 'coinrun']\n"
+        "seeds = [0]\nmethods = ['ppo']\n[base]\nencoder = 'laptop'\n"
+    )
+    places = ("--runs", str(tmp_path / "runs"), "--kept", str(tmp_path / "kept"))
+    command = ["experiment", str(tmp_path / "e.toml"), "--dry-run", "--only", "coinrun", *places]
+    assert main(command) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[0] == "0 of 1 runs are finished; 1 would run"
+    assert out[1] == "ppo/coinrun/s0: 1,000 frames to go, 1.00 processor-hours"
+    assert not (tmp_path / "runs").exists()
 
 
 def test_machine_values_make_runs_different_and_threads_do_not(tmp_path: Path) -> None:
