@@ -55,9 +55,10 @@ outside-check: $(READY)
 	$(BIN)/python -m crosstraj.report.outside results/ppo-starpilot
 
 .PHONY: learning results
-# The page on how CTRL's default was found, its tables and numbers from results/.
+# The pages on what CTRL learns and on the searches behind it, tables and numbers from results/.
 learning: $(READY)
 	$(BIN)/python -m crosstraj.report.fill docs/learning.in.md docs/learning.md
+	$(BIN)/python -m crosstraj.report.fill docs/searches.in.md docs/searches.md
 
 # The curves and the report of the runs kept in results/, and the page on learning.
 results: $(READY) outside-check learning

@@ -463,7 +463,7 @@ def preset(method: str, name: str) -> Config:
             config = Config(
                 method="ctrl",
                 objective=CTRLConfig(),
-                # Ours, by the evidence of docs/learning.md: PPO, and then the objective. All heads
+                # Ours, by the evidence of docs/searches.md: PPO, and then the objective. All heads
                 # move fast; the encoder moves as PPO's does, and slowly for the objective.
                 encoder_grad="both",
                 order="policy",
