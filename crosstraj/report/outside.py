@@ -1,12 +1,13 @@
-"""A PPO run beside OpenAI's published curve: `python -m crosstraj.report.outside RUN`.
+"""PPO runs beside OpenAI's published curves: `python -m crosstraj.report.outside RUN ...`.
 
-Train return is the mean of its running value over the last tenth of the run; test return is that
-of the frozen policy on unseen levels at the run's end.
+Train return is the mean of its running value over the last tenth before a published budget, as
+theirs is; the return on unseen levels is that of the frozen policy at the evaluation next to it.
 """
 
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 from crosstraj.errors import BadInput
 from crosstraj.logs import read_rows
@@ -14,28 +15,42 @@ from crosstraj.report.published import BUDGETS, openai_ppo
 
 
 def compare(run: Path) -> str:
-    """A Markdown table: ours, OpenAI's at the nearest published budget, the difference."""
+    """A Markdown table: ours and OpenAI's at each published budget that the run has reached."""
     config = json.loads((run / "config.json").read_bytes())["config"]
     rows = read_rows(run / "metrics.jsonl")
     frames, game = rows[-1]["frames"], config["env"]
-    if (published := openai_ppo(game, frames)) is None:
+    reached = [budget for budget in BUDGETS if frames >= 0.95 * budget]
+    if openai_ppo(game, BUDGETS[0]) is None or not reached:
         raise BadInput(f"{run}: {game} at {frames:,} frames; published budgets are {BUDGETS}")
-    late = [r["train_return"] for r in rows if r["row"] == "update" and r["frames"] > 0.9 * frames]
-    final = [r for r in rows if r["row"] == "evaluation"][-1]
-    ours = (sum(late) / len(late), final["unseen_return"])
     lines = [
-        f"PPO, preset {config['preset']}, {game}, seed {config['seed']}, {frames:,} frames",
+        f"PPO, preset {config['preset']}, encoder {config['encoder']}, {game}, seed "
+        f"{config['seed']}, {frames:,} frames",
         "",
-        f"| levels | ours | OpenAI at {published.frames:,} | difference |",
-        "|---|---|---|---|",
+        "| frames | train: ours | OpenAI's | difference | unseen: ours (standard error) | OpenAI's "
+        "| difference |",
+        "|---|---|---|---|---|---|---|",
+        *(milestone(rows, game, budget) for budget in reached),
     ]
-    spread = f" ± {final['unseen_stderr']:.2f} (standard error)"
-    for name, mine, theirs, note in zip(
-        ("train", "unseen"), ours, published[1:], ("", spread), strict=True
-    ):
-        lines.append(f"| {name} | {mine:.2f}{note} | {theirs:.2f} | {mine - theirs:+.2f} |")
     return "\n".join(lines)
 
 
+def milestone(rows: list[dict[str, Any]], game: str, budget: int) -> str:
+    published = openai_ppo(game, budget)
+    assert published is not None
+    late = [
+        row["train_return"]
+        for row in rows
+        if row["row"] == "update" and 0.9 * budget < row["frames"] <= 1.02 * budget
+    ]
+    judged = [row for row in rows if row["row"] == "evaluation"]
+    final = min(judged, key=lambda row: abs(row["frames"] - budget))
+    train, unseen = sum(late) / len(late), final["unseen_return"]
+    return (
+        f"| {final['frames']:,} | {train:.2f} | {published.train:.2f} "
+        f"| {train - published.train:+.2f} | {unseen:.2f} ({final['unseen_stderr']:.2f}) "
+        f"| {published.test:.2f} | {unseen - published.test:+.2f} |"
+    )
+
+
 if __name__ == "__main__":
-    print(compare(Path(sys.argv[1])))
+    print("\n\n".join(compare(Path(name)) for name in sys.argv[1:]))

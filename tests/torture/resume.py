@@ -30,7 +30,8 @@ from tests.torture.runs import (
     wait_for_mark,
 )
 
-LONG = {method: Job(method, updates=21, evaluate_every=9) for method in ("ppo", "ctrl")}
+METHODS = ("ppo", "ctrl", "situations")
+LONG = {method: Job(method, updates=21, evaluate_every=9) for method in METHODS}
 SHORT = Job("ctrl", updates=6, evaluate_every=3)
 FULL = Job("ctrl", updates=3, evaluate_every=3, size=SHIPPED)
 

@@ -67,7 +67,7 @@ class Job(NamedTuple):
 
     def command(self, runs: Path) -> tuple[str, ...]:
         every = self.evaluate_every * self.size.rollout_frames
-        clusters = ("--objective.clusters", "8") if self.method == "ctrl" else ()
+        clusters = () if self.method == "ppo" else ("--objective.clusters", "8")
         return (
             *("train", "--method", self.method, "--frames", str(self.frames)),
             *(*self.size.options, *(clusters if self.size is SMALL else ())),
