@@ -103,7 +103,7 @@ def centred(features: Tensor, group: Tensor, groups: int) -> Tensor:
     """Each row of features [F, D] less the mean of its group; group: [F] in 0 .. groups - 1.
 
     Gradient flows through the mean, too. Both directions add in a fixed order on any number of
-    threads, which `index_add` and `features[group]` do not.
+    threads, as the backward pass of `mean[group]` would not.
     """
     size = torch.bincount(group, minlength=groups)
     together = features.index_select(0, group.argsort(stable=True))  # a group's rows side by side

@@ -3,7 +3,7 @@
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, assert_never
 
 import tyro
 from rich.console import Console
@@ -74,6 +74,8 @@ def _print_margins(figures: dict[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class TheoryArguments:
+    part: Annotated[Literal["statements", "situations"], tyro.conf.Positional] = "statements"
+    """The paper's statements and ours in a sweep, or what codes are about, learnt in small."""
     scale: int = 1
     """How large the sweep is; 1 takes half a minute, and n about n times as long."""
     seed: int = 0
@@ -85,7 +87,16 @@ def theory(arguments: list[str]) -> None:
     given = parse(TheoryArguments, "theory", theory.__doc__, arguments)
     check_range(given, "--", "scale", at_least=1)
     check_range(given, "--", "seed", at_least=0)
-    from crosstraj.theory.check import print_checks
+    match given.part:
+        case "statements":
+            from crosstraj.theory.check import print_checks
 
-    if violated := print_checks(given.scale, given.seed):
+            violated = print_checks(given.scale, given.seed)
+        case "situations":
+            from crosstraj.theory.situations import print_situations
+
+            violated = print_situations(given.scale, given.seed)
+        case other:
+            assert_never(other)
+    if violated:
         raise Refusal(f"a proved statement was violated: {', '.join(violated)}")
