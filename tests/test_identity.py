@@ -192,10 +192,10 @@ def test_s3_centred_vectors_of_a_stretch_are_correlated_and_opposite_in_twos(len
         torch.testing.assert_close(found[:, 0], -found[:, 1])
 
 
-# --- S4, S5: what centring removes, and what it does not
+# --- S5: what centring removes, and what it does not
 
 
-def test_s4_codes_of_centred_frames_do_not_see_what_a_level_adds() -> None:
+def test_s5_codes_of_centred_frames_do_not_see_what_a_level_adds() -> None:
     walks = draw_walks("additive", draw_looks(rng()), 12, 10, rng(1))
     other = draw_walks("additive", draw_looks(rng(2)), 12, 10, rng(1))
     assert torch.equal(walks.place, other.place)
