@@ -18,9 +18,12 @@ import torch
 from PIL import Image
 
 from crosstraj import checkpoint
-from crosstraj.analysis import explore, figures, output, pictures
-from crosstraj.analysis.embed import Lens
-from crosstraj.analysis.study import Choices, prepare
+from crosstraj.analysis import canvas, explore, figures, levels, output, pictures
+from crosstraj.analysis.embed import Lens, prototype_clusters
+from crosstraj.analysis.play import Views
+from crosstraj.analysis.states import draw_levels
+from crosstraj.analysis.study import Choices, look, prepare
+from crosstraj.analysis.summary import summary
 from crosstraj.cli import main
 from crosstraj.config import preset
 from crosstraj.logs import series
@@ -43,7 +46,7 @@ def only(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Any], None]:
 
     def draw(name: str, drawing: Any) -> None:
         def pictures_of(result: Any) -> dict[str, bytes]:
-            return {name: figures.as_png(drawing(result))}
+            return {name: canvas.as_png(drawing(result))}
 
         monkeypatch.setattr("crosstraj.analysis.figures.draw", pictures_of)
 
@@ -93,7 +96,17 @@ def test_an_analysis_writes_its_table_figures_and_summary(clustered, tmp_path):
     text = (tmp_path / "summary.md").read_text()
     for picture in re.findall(r"\]\((.*?)\)", text):
         assert (tmp_path / picture).stat().st_size > 1000
-    for name in ("map", "silhouette", "losses", "connectivity", "transitions", "states", "health"):
+    assert sizes["levels"] == [
+        len({table["level"][view] for view in range(120) if table["cluster"][view] == cluster})
+        for cluster in sizes["cluster"]
+    ]
+    mean = np.average(sizes["levels"], weights=sizes["views"])
+    assert found["levels_spanned"] == pytest.approx(mean)
+    assert 0 < found["levels_per_cluster"] < 1.2
+    assert found["codes_about_level"] < 1
+    assert "centring_agreement" not in found  # these clusters are not centred
+    named = ("map", "silhouette", "losses", "connectivity", "transitions", "states", "health")
+    for name in (*named, "levels"):
         assert f"{name}.png" in text
 
 
@@ -184,6 +197,47 @@ def test_cut_at_the_map_the_lens_sees_what_the_heads_read(clustered):
     assert found.health["feature_std"] == pytest.approx(float(seen.std(0).mean()), rel=1e-3)
 
 
+def test_centred_views_are_less_the_mean_of_their_trajectory_and_training_is_beside_them(clustered):
+    subject = prepare(clustered, Choices(120, None, 0, 0))
+    lens, views = subject.lens, subject.views
+    raw = lens.embed(views)
+    assert raw.by_stretch is None
+    assert lens.clustering is not None
+    given: list[torch.Tensor] = []
+
+    def embed(features: torch.Tensor, action: torch.Tensor) -> torch.Tensor:
+        given.append(features)
+        return plain(features, action)
+
+    plain = lens.clustering.embed
+    lens.clustering = lens.clustering._replace(centred=True, embed=embed)
+    assert lens.stretch == 16  # 32 steps of a rollout in two minibatches
+    found = lens.embed(views)
+    with torch.no_grad():
+        encoder = lens.learner.agent.encoder
+        features = encoder(torch.from_numpy(views.frames).flatten(0, 1)).unflatten(0, (120, 2))
+    piece = views.step[:, 0] // 16
+    for side, same in (
+        (given[0], lambda view: views.trajectory == views.trajectory[view]),
+        (
+            given[1],
+            lambda view: (views.trajectory == views.trajectory[view]) & (piece == piece[view]),
+        ),
+    ):
+        for view in range(0, 120, 7):
+            rows = np.flatnonzero(same(view))
+            if len(rows) > 1:
+                mean = features[rows].flatten(0, 1).mean(0)
+                torch.testing.assert_close(side[view], features[view] - mean, rtol=1e-3, atol=1e-4)
+    with torch.no_grad():
+        other = prototype_clusters(plain(given[1], torch.from_numpy(views.action)), lens.clustering)
+    np.testing.assert_array_equal(found.by_stretch, other.cluster)
+    result = look(subject)
+    agreement = np.mean(other.cluster == result.embedding.clusters.cluster)
+    assert result.figures["centring_agreement"] == pytest.approx(agreement)
+    assert f"as in training, not by trajectory | {agreement:.1%} |" in summary(result, [])
+
+
 def test_the_lens_sees_with_the_weights_of_each_snapshot(clustered):
     subject = prepare(clustered, Choices(40, None, 0, 0))
     assert list(subject.loaded()) == [256, 512, 768]
@@ -206,6 +260,54 @@ def test_clustering_without_actions_ignores_them():
     one, other = (how.embed(features, torch.full((6, 2), action)) for action in (0, 3))
     assert torch.equal(one, other)
     assert (how.keypoints, how.temperature, how.rounds) == (2, 0.05, 3)
+
+
+# --- Situations or levels
+
+
+def test_the_page_knows_the_levels_of_every_cluster_at_every_snapshot(clustered, tmp_path):
+    page = tmp_path / "page.html"
+    assert main(["explore", str(clustered), "--views", "60", "--out", str(page)]) == 0
+    data = contents(page)
+    assert data["groupName"] == "level"
+    assert len(data["moments"]) == 3
+    for moment in data["moments"]:
+        assert set(moment["levels"]) == {str(cluster) for cluster in moment["cluster"]}
+        for cluster, (count, permuted) in moment["levels"].items():
+            own = [view for view in range(60) if moment["cluster"][view] == int(cluster)]
+            assert count == len({data["views"]["group"][view] for view in own})
+            assert 1 <= permuted <= len(own)
+
+
+def test_where_there_are_no_levels_episodes_stand_in(clustered):
+    subject = prepare(clustered, Choices(40, None, 0, 0))
+    assert levels.group_of(subject.views) == ("level", subject.views.level)
+    columns = dict(zip(Views._fields, tuple(subject.views), strict=True))
+    views = Views(**columns | {"level": np.full(40, -1)})
+    subject = subject._replace(views=views)
+    data = explore.content(subject, [])
+    assert data["groupName"] == "episode"
+    assert data["views"]["group"] == views.trajectory.tolist()
+    text = summary(look(subject), [])
+    assert f"episodes that a view's cluster spans, of {len(set(views.trajectory))} |" in text
+    assert "levels that" not in text
+
+
+def test_a_cluster_of_one_level_has_one_frame_in_the_picture_of_levels(clustered):
+    result = look(prepare(clustered, Choices(40, None, 0, 0)))
+    figure = draw_levels(result)
+    assert figure is not None
+    (axes,) = figure.axes
+    spans = result.span.levels
+    assert len(axes.images) == np.minimum(spans, 8).sum()
+    words = [text.get_text() for text in axes.texts]
+    sizes = result.counts.sum(0)
+    first = int(sizes.argmax())
+    assert words[0].startswith(f"cluster {first}\n{sizes[first]} views\nof {spans[first]} ")
+    assert sum(word.endswith("seen)") for word in words) == len(axes.images)
+    left, right, bottom, top = axes.images[0].get_extent()
+    assert left < right
+    assert top < bottom  # the axis points down: the frame is not upside down
 
 
 # --- Several runs

@@ -174,7 +174,7 @@ def test_hovering_shows_the_frames_of_the_view(page: Page):
         assert (-x / side, -y / side) == pytest.approx((index % 32, index // 32))
         assert "data:image/webp" in tile.value_of_css_property("background-image")
     said = page.text("#card")
-    assert str(page.run("return VIEWS.level[arguments[0]]", view)) in said
+    assert str(page.run("return VIEWS.group[arguments[0]]", view)) in said
     assert "return-to-go" in said
 
 
@@ -195,7 +195,7 @@ def test_clicking_a_point_shows_its_cluster(page: Page):
     cluster = page.run("return now().cluster[arguments[0]]", view)
     page.until(lambda: page.text("#panel h2") == f"Cluster {cluster}")
     members = page.run("return members(arguments[0])", cluster)
-    assert f"{len(members)} views" in page.text("#panel p")
+    assert page.text("#panel p").startswith(f"{len(members)} view")
     samples = [int(s.get_attribute("data-view")) for s in page.all("#panel .sample")]
     assert len(samples) == min(8, len(members))
     assert set(samples) <= set(members)
@@ -234,6 +234,70 @@ def test_every_colouring_can_be_chosen(page: Page):
         looks.add(str(page.run("return document.getElementById('map').data[0].marker.color")))
     assert len(looks) == 6
     assert "unseen (100)" in page.text("#legend")
+
+
+def test_a_cluster_is_shown_in_different_levels_side_by_side(page: Page):
+    clusters = page.run("return Object.keys(now().levels).map(Number)")
+    # The one that spans most levels comes first in the list.
+    page.run("select(Number(document.getElementById('pick').options[1].value))")
+    cluster = int(page.text("#panel h2").split()[1])
+    spans = {c: page.run("return new Set(members(arguments[0]).map((v) => VIEWS.group[v])).size", c)
+             for c in clusters}  # fmt: skip
+    assert spans[cluster] == max(spans.values()) > 1
+    permuted = page.run("return now().levels[arguments[0]][1]", cluster)
+    said = f" of {spans[cluster]} levels (permuted codes would give about {permuted:.1f});"
+    assert said in page.text("#panel p")
+    shown = page.all("#panel .level")
+    views = [int(frame.get_attribute("data-view")) for frame in shown]
+    assert len(views) == min(8, spans[cluster])
+    assert set(views) <= set(page.run("return members(arguments[0])", cluster))
+    levels = [page.run("return VIEWS.group[arguments[0]]", view) for view in views]
+    assert levels == sorted(set(levels))
+    for frame, level in zip(shown, levels, strict=True):
+        split = "seen" if level < 200 else "unseen"
+        assert frame.text.split() == [str(level), split]
+        assert split in frame.get_attribute("class").split()
+    # Before the sample states, and no wider than the panel.
+    order = page.run(
+        "return [...document.querySelectorAll('#panel > div')].map((d) => d.className)"
+    )
+    assert order.index("levels") < order.index("samples")
+    edges = "return document.querySelector(arguments[0]).getBoundingClientRect().right"
+    assert page.run(edges, "#panel .levels") <= page.run(edges, "#panel")
+    # With nothing selected, a list of the widest clusters leads to them.
+    page.run("select(null)")
+    first = page.all("#panel .chips button")[0]
+    assert first.text.startswith(f"{cluster}: {spans[cluster]} (")
+    first.click()
+    page.until(lambda: page.text("#panel h2") == f"Cluster {cluster}")
+
+
+def test_many_levels_are_counted_in_the_legend_and_few_are_listed(page: Page):
+    choose = """const s = document.getElementById("colour"); s.value = "level";
+        s.dispatchEvent(new Event("change"));"""
+    levels = page.run("return new Set(VIEWS.group).size")
+    seen = page.run("return new Set(VIEWS.group.filter((level) => level < 200)).size")
+    page.run(choose)
+    assert page.text("#legend").startswith(f"{levels} levels, {seen} of them seen in training")
+    assert len(page.all("#legend span.swatch")) == (levels if levels <= 15 else 0)
+    page.run("VIEWS.group = VIEWS.group.map((_, view) => view)" + ";" + choose)
+    assert "42 colours and shapes, which repeat" in page.text("#legend")
+    assert not page.all("#legend .swatch")
+
+
+def test_where_there_are_no_levels_the_page_says_episode(
+    driver: Any, written: Path, tmp_path: Path
+):
+    text = written.read_text()
+    assert text.count('"groupName":"level"') == 1
+    other = tmp_path / "episodes.html"
+    other.write_text(text.replace('"groupName":"level"', '"groupName":"episode"'))
+    page = Page(driver, other)
+    page.run("select(Number(document.getElementById('pick').options[1].value))")
+    assert "different episodes" in page.text("#panel").lower()
+    assert " level" not in page.text("#panel") + page.text("#pick") + page.text("#colour")
+    assert "episode" in page.text("#colour")
+    assert page.complaints() == []
 
 
 def test_the_keyboard_does_all_of_it(page: Page):

@@ -9,8 +9,8 @@ from scipy.linalg import svdvals
 from scipy.stats import entropy
 
 from crosstraj import ops
-from crosstraj.analysis import measures
-from crosstraj.analysis.embed import kmeans_clusters, prototype_clusters
+from crosstraj.analysis import levels, measures
+from crosstraj.analysis.embed import centred, kmeans_clusters, prototype_clusters
 from crosstraj.analysis.layout import tsne
 from crosstraj.objectives.base import Clustering
 
@@ -159,6 +159,83 @@ def test_a_cluster_that_is_the_label_says_all_of_it_and_a_random_one_nothing():
     shuffled = np.random.default_rng(0).permutation(label)
     assert abs(measures.information(shuffled, label)) < 0.02
     assert math.isnan(measures.information(label, np.full(500, -1)))
+
+
+# --- Situations or levels
+
+
+def test_the_levels_that_permuted_clusters_span_are_those_of_the_hand_calculation():
+    # Two of four views miss a level of two views in 1 of 6 cases; one view is of one level.
+    found = levels.span(ints(2, 2, 1, 0), ints(7, 7, 9, 9), 4)
+    assert found.levels.tolist() == [1, 1, 1, 0]
+    np.testing.assert_allclose(found.permuted, [1, 1, 2 * 5 / 6, 0])
+
+
+def test_the_levels_that_permuted_clusters_span_are_those_of_many_permutations():
+    rng = np.random.default_rng(0)
+    group, cluster = rng.integers(0, 6, 60) ** 2, rng.integers(0, 5, 60) // 2
+    drawn = [levels.span(rng.permutation(cluster), group, 3).levels for _ in range(3000)]
+    found = levels.span(cluster, group, 3)
+    np.testing.assert_allclose(found.permuted, np.mean(drawn, axis=0), atol=0.05)
+
+
+def test_views_in_no_cluster_count_for_no_level():
+    whole = levels.span(ints(0, 0, 1, 1), ints(5, 6, 6, 6), 2)
+    found = levels.span(ints(-1, 0, 0, 1, 1, -1), ints(8, 5, 6, 6, 6, 9), 2)
+    assert found.levels.tolist() == whole.levels.tolist() == [2, 1]
+    np.testing.assert_array_equal(found.permuted, whole.permuted)
+    nothing = levels.span(ints(-1, -1), ints(5, 6), 2)
+    assert nothing.levels.tolist() == [0, 0]
+    figures = levels.figures(ints(-1, -1), ints(5, 6), nothing)
+    assert all(math.isnan(figure) for figure in figures.values())
+
+
+def test_clusters_that_are_levels_are_told_from_clusters_that_levels_share():
+    group = np.repeat(np.arange(10), 60)
+    own, shared = group, np.tile(np.arange(10), 60)
+    of_levels = levels.figures(own, group, levels.span(own, group, 10))
+    assert of_levels["levels_spanned"] == 1
+    assert of_levels["levels_spanned_permuted"] > 9.9
+    assert of_levels["levels_per_cluster"] == pytest.approx(0.1, abs=0.02)
+    assert of_levels["codes_about_level"] == pytest.approx(1)
+    of_situations = levels.figures(shared, group, levels.span(shared, group, 10))
+    assert of_situations["levels_spanned"] == 10
+    assert of_situations["levels_per_cluster"] > 1
+    assert of_situations["codes_about_level"] < 0.02
+
+
+def test_one_view_is_shown_of_each_level_spread_over_those_of_the_cluster():
+    group = ints(3, 3, 3, 1, 1, 1, 9, 4, 4)
+    members = ints(0, 1, 2, 3, 5, 6, 7)
+    assert levels.one_per_level(members, group, 8).tolist() == [5, 1, 7, 6]
+    assert levels.one_per_level(members, group, 2).tolist() == [5, 6]
+
+
+def test_agreement_by_chance_is_that_of_all_pairs_of_views():
+    first, second = ints(0, 0, 1, 2, -1), ints(0, 1, 1, 1, 2)
+    slow = np.mean([a == b for a in first[:4] for b in second[:4]])
+    assert measures.agreement_chance(first, second) == pytest.approx(slow)
+    assert math.isnan(measures.agreement_chance(ints(-1), ints(-1)))
+
+
+# --- Centring
+
+
+def test_features_are_less_the_mean_of_all_frames_of_their_group():
+    features = torch.randn(6, 2, 3, generator=torch.Generator().manual_seed(0))
+    found = centred(features, ints(4, 0, 4, 0, 4, 0))
+    for rows in ([0, 2, 4], [1, 3, 5]):
+        torch.testing.assert_close(
+            found[rows], features[rows] - features[rows].flatten(0, 1).mean(0)
+        )
+
+
+def test_a_view_alone_in_its_group_takes_the_mean_of_the_next_and_at_last_of_all():
+    features = torch.tensor([1.0, 5, 2, 4, 8]).reshape(5, 1, 1)
+    trajectory, level = ints(0, 0, 1, 2, 3), ints(6, 6, 6, 7, 8)
+    found = centred(features, trajectory, level)
+    # 0 and 1 share a trajectory (3), 2 a level with them (8 / 3), 3 and 4 nothing (all: 4).
+    np.testing.assert_allclose(found.flatten(), [-2, 2, 2 - 8 / 3, 0, 4], rtol=1e-6)
 
 
 def test_rank_correlation_of_known_orders():

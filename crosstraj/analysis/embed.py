@@ -5,6 +5,10 @@ shares of about a training minibatch (view i is in share i mod M, so that every 
 splits and all trajectories); the cluster is the argmax of the code. The raw argmax, without
 Sinkhorn, is kept beside it, because the two can differ on most rows. Methods without prototypes
 are analysed on the features of single frames, which k-means clusters if asked to.
+
+A method whose views are centred takes from features the mean of their stretch, a piece of an
+episode in a minibatch. There are no minibatches here: the mean is that of the whole trajectory, and
+the clusters that pieces as long as training's would give are kept beside the others.
 """
 
 from collections.abc import Callable
@@ -20,6 +24,7 @@ from torch import Tensor
 
 from crosstraj import ops
 from crosstraj.analysis.play import Views
+from crosstraj.instruments import group_means, labels
 from crosstraj.learner import Learner
 from crosstraj.networks import Encode
 from crosstraj.objectives.base import Clustering
@@ -39,6 +44,7 @@ class Embedding(NamedTuple):
     vectors: NDArray[np.float32]  # [B, D]: v, or features
     clusters: Clusters | None  # None: no prototypes, and no k-means asked for
     health: dict[str, float]  # of the features, as in metrics.jsonl
+    by_stretch: NDArray[np.int64] | None  # [B] clusters if centred by stretch; None: not centred
 
 
 class Lens:
@@ -60,10 +66,33 @@ class Lens:
         self.learner.load_weights(weights)
         return frames
 
+    @property
+    def stretch(self) -> int:
+        """How many steps a whole stretch of training has."""
+        config = self.learner.config
+        own = config.rollout_steps // config.representation.minibatches
+        return config.policy.stretch or max(1, own)
+
     @torch.inference_mode()
     def embed(self, views: Views, shown: Callable[[int], None] = lambda count: None) -> Embedding:
-        machine = self.learner.config.machine
-        agent = self.learner.agent
+        features, seen = self.features(views, shown)
+        health = feature_figures(seen)
+        if self.clustering is None:
+            vectors = seen.numpy()
+            return Embedding(vectors, kmeans_clusters(vectors, self.kmeans), health, None)
+        if not self.clustering.centred:
+            v = self.project(features, views, self.clustering)
+            return Embedding(v.numpy(), prototype_clusters(v, self.clustering), health, None)
+        v, other = (
+            self.project(centred(features, *groups), views, self.clustering)
+            for groups in (episodes(views), (stretches(views, self.stretch), *episodes(views)))
+        )
+        by_stretch = prototype_clusters(other, self.clustering).cluster
+        return Embedding(v.numpy(), prototype_clusters(v, self.clustering), health, by_stretch)
+
+    def features(self, views: Views, shown: Callable[[int], None]) -> tuple[Tensor, Tensor]:
+        """Of all frames: what the objective reads [B, T, F], and what the heads read [B T, D]."""
+        machine, agent = self.learner.config.machine, self.learner.agent
         encode = Encode(agent.encoder, live=False, piece=machine.piece)
         flat = torch.from_numpy(views.frames).flatten(0, 1)
         parts, read = list[Tensor](), list[Tensor]()
@@ -74,15 +103,40 @@ class Lens:
             own = agent.split_at == "conv"
             read.append(agent.top(agent.read(encode, frames)).cpu() if own else parts[-1])
             shown(len(part))
-        features, seen = torch.cat(parts), torch.cat(read)
-        health = feature_figures(seen)
-        if self.clustering is None:
-            vectors = seen.numpy()
-            return Embedding(vectors, kmeans_clusters(vectors, self.kmeans), health)
-        pairs = features.unflatten(0, views.action.shape).to(machine.device)
-        action = torch.from_numpy(views.action).to(machine.device)
-        v = self.clustering.embed(pairs, action).cpu()
-        return Embedding(v.numpy(), prototype_clusters(v, self.clustering), health)
+        return torch.cat(parts).unflatten(0, views.action.shape), torch.cat(read)
+
+    def project(self, features: Tensor, views: Views, clustering: Clustering) -> Tensor:
+        """v [B, D] of features [B, T, F]."""
+        device = self.learner.config.machine.device
+        action = torch.from_numpy(views.action).to(device)
+        return clustering.embed(features.to(device), action).cpu()
+
+
+def episodes(views: Views) -> tuple[NDArray[np.int64], ...]:
+    """The groups whose mean a view may be centred by: its trajectory, else its level."""
+    return views.trajectory, views.level
+
+
+def stretches(views: Views, length: int) -> NDArray[np.int64]:
+    """[B] a number for the piece of `length` steps of its trajectory that a view begins in."""
+    piece = views.step[:, 0] // length
+    return views.trajectory * (piece.max() + 1) + piece
+
+
+def centred(features: Tensor, *groups: NDArray[np.int64]) -> Tensor:
+    """Features [B, T, F] less the mean over all views of the same group.
+
+    groups: labels [B], the one to use first. A view that is alone in its group would become 0,
+    whatever it shows: it takes the mean of the next group, and after the last that of all views.
+    """
+    own = features.mean(1)
+    mean = own.mean(0).expand_as(own)
+    for group in reversed(groups):
+        label = labels(torch.from_numpy(group))
+        size, means = group_means(own, label)
+        alone = size.index_select(0, label)[:, None] == 1
+        mean = torch.where(alone, mean, means.index_select(0, label))
+    return features - mean[:, None]
 
 
 def feature_figures(features: Tensor) -> dict[str, float]:

@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 from plotly.offline import get_plotlyjs
 
 from crosstraj import ops
+from crosstraj.analysis.canvas import COLOURS
 from crosstraj.analysis.embed import Clusters
-from crosstraj.analysis.figures import COLOURS
 from crosstraj.analysis.layout import Coordinates, tsne
+from crosstraj.analysis.levels import group_of, span
 from crosstraj.analysis.output import Output, run_name
 from crosstraj.analysis.pictures import COLUMNS, PER_SHEET, newest_image, sheets
 from crosstraj.analysis.study import Choices, Subject, moment, prepare
@@ -80,6 +81,7 @@ def snapshots(subject: Subject) -> list[dict[str, Any]]:
                     "y": rounded(place[:, 1]),
                     "cluster": None if clusters is None else clusters.cluster.tolist(),
                     "neighbours": {} if clusters is None else neighbours(clusters),
+                    "levels": {} if clusters is None else spanned(clusters, group_of(views)[1]),
                     "silhouette": number(figures.silhouette),
                     "rank": number(figures.health["feature_rank"]),
                 }
@@ -107,9 +109,19 @@ def neighbours(clusters: Clusters) -> dict[int, list[tuple[int, float | None]]]:
     }
 
 
+def spanned(clusters: Clusters, group: NDArray[np.int64]) -> dict[int, tuple[int, float | None]]:
+    """For each occupied cluster its number of levels, and how many permuted codes would give it."""
+    found = span(clusters.cluster, group, len(clusters.centres))
+    return {
+        int(c): (int(found.levels[c]), number(float(found.permuted[c])))
+        for c in np.flatnonzero(found.levels)
+    }
+
+
 def content(subject: Subject, moments: list[dict[str, Any]]) -> dict[str, Any]:
     """Everything that the page shows but the frames, as plain JSON values; NaN is null."""
     config, views = subject.config, subject.views
+    group_name, group = group_of(views)
     # None is NaN here: a gap in the line.
     quality = [(m["frames"], math.nan if (s := m["silhouette"]) is None else s) for m in moments]
     curves = [
@@ -128,12 +140,13 @@ def content(subject: Subject, moments: list[dict[str, Any]]) -> dict[str, Any]:
         "actions": subject.actions,
         "colours": COLOURS,
         "span": subject.span,
+        "groupName": group_name,
         "clustered": bool(moments) and moments[0]["cluster"] is not None,
         "views": {
             "unseen": views.unseen.astype(int).tolist(),
             "trajectory": views.trajectory.tolist(),
             "window": views.window.tolist(),
-            "level": views.level.tolist(),
+            "group": group.tolist(),
             "step": views.step.tolist(),
             "length": views.length.tolist(),
             "action": views.action.tolist(),

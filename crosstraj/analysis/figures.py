@@ -1,35 +1,26 @@
-"""The figures of an analysis as PNG. Colours are safe for colour-blind readers (Okabe and Ito).
-
-Titles and labels from a run are never read as mathematics.
-"""
+"""The figures of an analysis as PNG; those that show frames are in states.py."""
 
 from __future__ import annotations
 
-import io
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch
 from numpy.typing import NDArray
 
-from crosstraj.analysis import measures
+from crosstraj.analysis.canvas import COLOURS, as_png, new_figure, over_frames, title_of
 from crosstraj.analysis.output import run_name
-from crosstraj.analysis.pictures import newest_image, strip
+from crosstraj.analysis.states import draw_levels, draw_states
 from crosstraj.logs import series
 from crosstraj.report.curves import BLUE, GREY, ORANGE, PURPLE
-from crosstraj.report.curves import COLOURS as REPORT_COLOURS
 
 if TYPE_CHECKING:
     from crosstraj.analysis.study import Analysis
 
-COLOURS = tuple(colour for colour in REPORT_COLOURS if colour != GREY)  # grey is "none" here
 MARKERS = "os^DPv"  # with the colours: 42 kinds that can be told apart
 NODES = 16  # clusters shown in the transition graph, the largest
-SAMPLED = 8  # clusters whose states are shown
-STATES = 6  # states of each
 SMOOTH = 9  # windows, for the line of temporal connectivity
 
 
@@ -43,6 +34,7 @@ def draw(result: Analysis) -> dict[str, bytes]:
         "connectivity.png": draw_connectivity,
         "transitions.png": draw_transitions,
         "states.png": draw_states,
+        "levels.png": draw_levels,
         "health.png": draw_health,
     }
     pictures = {}
@@ -51,23 +43,6 @@ def draw(result: Analysis) -> dict[str, bytes]:
         if figure is not None:
             pictures[name] = as_png(figure)
     return pictures
-
-
-def as_png(figure: Figure) -> bytes:
-    file = io.BytesIO()
-    FigureCanvasAgg(figure)
-    figure.savefig(file, format="png", dpi=110)
-    return file.getvalue()
-
-
-def new_figure(width: float, height: float, title: str) -> Figure:
-    figure = Figure(figsize=(width, height), layout="constrained")
-    figure.suptitle(title, fontsize=9, parse_math=False)
-    return figure
-
-
-def title_of(result: Analysis) -> str:
-    return f"{run_name(result.subject.run)}, {result.subject.frames:,} frames"
 
 
 def draw_map(result: Analysis) -> Figure:
@@ -135,12 +110,6 @@ def draw_silhouette(result: Analysis) -> Figure | None:
     for axes in (left, right):
         over_frames(axes)
     return figure
-
-
-def over_frames(axes: Axes) -> None:
-    axes.set_xlabel("frames", fontsize=8)
-    axes.ticklabel_format(axis="x", style="sci", scilimits=(3, 3), useMathText=True)
-    axes.grid(alpha=0.3)
 
 
 def draw_losses(result: Analysis) -> Figure | None:
@@ -247,40 +216,6 @@ def draw_transitions(result: Analysis) -> Figure | None:
     )
     axes.set_xticks([])
     axes.set_yticks([])
-    return figure
-
-
-def draw_states(result: Analysis) -> Figure | None:
-    """Sample states of the largest clusters, with the actions taken in them."""
-    clusters, subject = result.embedding.clusters, result.subject
-    if clusters is None or result.counts is None:
-        return None
-    largest = np.argsort(-result.counts.sum(0), kind="stable")[:SAMPLED]
-    largest = largest[result.counts.sum(0)[largest] > 0]
-    if not len(largest):
-        return None
-    views, keypoints = subject.views, min(4, subject.views.action.shape[1])
-    width = 1.15 * keypoints * STATES
-    figure = new_figure(
-        min(16, width) + 0.6,
-        1.6 * len(largest) + 0.5,
-        f"sample states of the largest clusters, with the actions taken; {title_of(result)}",
-    )
-    grid = figure.subplots(len(largest), STATES, squeeze=False)
-    for line, cluster in zip(grid, largest, strict=True):
-        members = np.flatnonzero(clusters.cluster == cluster)
-        chosen = measures.spread(members, STATES)
-        for axes in line:
-            axes.set_xticks([])
-            axes.set_yticks([])
-            axes.set_frame_on(False)
-        for axes, view in zip(line, chosen, strict=False):
-            frames = newest_image(views.frames[view, :keypoints], subject.config.frame_stack)
-            axes.imshow(strip(frames), interpolation="nearest")
-            actions = "   ".join(subject.actions[a] for a in views.action[view, :keypoints])
-            level = "unseen" if views.unseen[view] else "seen"
-            axes.set_title(f"{actions}  ({level})", fontsize=7, parse_math=False, pad=2)
-        line[0].set_ylabel(f"cluster {cluster}\n{len(members)} views", fontsize=8)
     return figure
 
 

@@ -44,6 +44,19 @@ def agreement(cluster: Ints, raw: Ints) -> float:
     return float(np.mean(cluster[kept] == raw[kept])) if kept.any() else NAN
 
 
+def agreement_chance(cluster: Ints, other: Ints) -> float:
+    """What `agreement` of two clusterings is on average if views are dealt anew to their clusters.
+
+    Views that one of the two has in no cluster are left out.
+    """
+    kept = (cluster >= 0) & (other >= 0)
+    if not kept.any():
+        return NAN
+    clusters = 1 + max(cluster.max(), other.max())
+    sizes = [np.bincount(side[kept], minlength=clusters) for side in (cluster, other)]
+    return float(sizes[0] @ sizes[1]) / int(kept.sum()) ** 2
+
+
 def consecutive(trajectory: Ints, window: Ints) -> tuple[Ints, Ints]:
     """Rows i and j of views that follow each other in one trajectory."""
     follows = (trajectory[1:] == trajectory[:-1]) & (window[1:] == window[:-1] + 1)

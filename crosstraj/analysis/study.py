@@ -9,12 +9,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from crosstraj.analysis import figures, measures, table
-from crosstraj.analysis.embed import SHARE, Embedding, Lens
+from crosstraj.analysis import figures, levels, measures
+from crosstraj.analysis.embed import SHARE, Clusters, Embedding, Lens
 from crosstraj.analysis.layout import Coordinates, tsne
 from crosstraj.analysis.output import Output
 from crosstraj.analysis.play import Views, action_names, collect, examiner_for
 from crosstraj.analysis.summary import summary
+from crosstraj.analysis.table import write_tables
 from crosstraj.config import Config
 from crosstraj.errors import BadInput
 from crosstraj.learner import Learner
@@ -23,7 +24,6 @@ from crosstraj.native import keep_memory
 from crosstraj.parts import image_and_actions
 from crosstraj.progress import stage
 from crosstraj.randomness import Streams
-from crosstraj.report.results import as_json
 from crosstraj.trained import checkpoints_by_frames, read_config
 
 SNAPSHOT_VIEWS = SHARE  # of the fixed set, re-encoded by every snapshot: one Sinkhorn each
@@ -184,6 +184,7 @@ class Analysis(NamedTuple):
     connectivity: measures.Connectivity | None
     transitions: Any | None  # sparse counts [C, C]
     counts: NDArray[np.int64] | None  # views [2, C] on seen and unseen levels
+    span: levels.Span | None  # levels per cluster
     figures: dict[str, Any]  # numbers, by name
 
 
@@ -195,7 +196,6 @@ def look(subject: Subject) -> Analysis:
     moments = over_training(subject)
     with stage("map (t-SNE)"):
         place = tsne(embedding.vectors)
-    clusters = embedding.clusters
     broken = int((~np.isfinite(embedding.vectors).all(1)).sum())
     if broken:
         subject.notes.append(f"{broken} views have vectors that are not finite: no cluster")
@@ -208,29 +208,44 @@ def look(subject: Subject) -> Analysis:
         "nonfinite_vectors": broken,
         **embedding.health,
     }
-    if clusters is None:
-        return Analysis(subject, embedding, place, moments, None, None, None, found)
+    result = Analysis(subject, embedding, place, moments, None, None, None, None, found)
+    if embedding.clusters is None:
+        return result
     with stage("measures"):
-        total = len(clusters.centres)
-        along = clusters.cluster, views.trajectory, views.window
-        joined = measures.connectivity(clusters.centres, *along)
-        passing = measures.transitions(*along, total)
-        sizes = measures.usage(clusters.cluster, views.unseen, total)
-        found |= {
-            "clusters": total,
-            "clusters_used": int((sizes.sum(0) > 0).sum()),
-            "largest_cluster": int(sizes.sum(0).max()),
-            "agreement": measures.agreement(clusters.cluster, clusters.raw),
-            "code_entropy": _mean(clusters.entropy),
-            "silhouette": measures.silhouette(embedding.vectors, clusters.cluster),
-            "connectivity": joined.mean,
-            "connectivity_chance": joined.chance,
-            "information_level": measures.information(clusters.cluster, views.level),
-            "information_action": measures.information(clusters.cluster, views.action[:, 0]),
-            **measures.transition_figures(passing),
-            **measures.usage_figures(clusters.cluster, views.unseen, views.trajectory, total),
-        }
-    return Analysis(subject, embedding, place, moments, joined, passing, sizes, found)
+        return with_clusters(result, embedding.clusters)
+
+
+def with_clusters(result: Analysis, clusters: Clusters) -> Analysis:
+    """The same with everything that can be said of its clusters."""
+    views, total = result.subject.views, len(clusters.centres)
+    along = clusters.cluster, views.trajectory, views.window
+    joined = measures.connectivity(clusters.centres, *along)
+    passing = measures.transitions(*along, total)
+    sizes = measures.usage(clusters.cluster, views.unseen, total)
+    group = levels.group_of(views)[1]
+    spanned = levels.span(clusters.cluster, group, total)
+    found = result.figures | {
+        "clusters": total,
+        "clusters_used": int((sizes.sum(0) > 0).sum()),
+        "largest_cluster": int(sizes.sum(0).max()),
+        "agreement": measures.agreement(clusters.cluster, clusters.raw),
+        "code_entropy": _mean(clusters.entropy),
+        "silhouette": measures.silhouette(result.embedding.vectors, clusters.cluster),
+        "connectivity": joined.mean,
+        "connectivity_chance": joined.chance,
+        "information_level": measures.information(clusters.cluster, views.level),
+        "information_action": measures.information(clusters.cluster, views.action[:, 0]),
+        **levels.figures(clusters.cluster, group, spanned),
+        **measures.transition_figures(passing),
+        **measures.usage_figures(clusters.cluster, views.unseen, views.trajectory, total),
+    }
+    other = result.embedding.by_stretch
+    if other is not None:
+        found["centring_agreement"] = measures.agreement(clusters.cluster, other)
+        found["centring_agreement_chance"] = measures.agreement_chance(clusters.cluster, other)
+    return result._replace(
+        connectivity=joined, transitions=passing, counts=sizes, span=spanned, figures=found
+    )
 
 
 def _mean(values: NDArray[Any]) -> float:
@@ -248,37 +263,3 @@ def analyse(run: Path, choices: Choices, output: Output) -> tuple[Analysis, list
         written += [output.write(name, data) for name, data in pictures.items()]
         text = summary(result, list(pictures))
         return result, [output.write("summary.md", text.encode()), *written]
-
-
-def write_tables(result: Analysis, output: Output) -> list[Path]:
-    config, views = result.subject.config, result.subject.views
-    facts = {"run": str(result.subject.run.resolve().name), "frames": str(result.subject.frames)}
-    rows = table.views_table(views, result.embedding, result.place, config.frame_stack, facts)
-    figures_of = {**result.figures, "moments": result.moments}
-    written = [
-        output.write("views.parquet", table.as_parquet(rows)),
-        output.write("measures.json", as_json(figures_of).encode()),
-    ]
-    clusters = result.embedding.clusters
-    if clusters is None or result.counts is None or result.transitions is None:
-        return written
-    left, sizes = result.transitions.sum(1), result.counts.sum(0)
-    stay = result.transitions.diagonal() / np.where(left, left, np.nan)
-    total, kept = len(clusters.centres), clusters.cluster >= 0
-
-    def mean_of(column: NDArray[Any]) -> NDArray[Any]:
-        sums = np.bincount(clusters.cluster[kept], column[kept], total)
-        return sums / np.where(sizes, sizes, np.nan)
-
-    means = {
-        "mean_value": mean_of(views.value),
-        "mean_step": mean_of(views.step[:, 0]),
-        "mean_code_entropy": mean_of(clusters.entropy),
-    }
-    rows = table.clusters_table(result.counts, stay, means)
-    passing = table.transitions_table(result.transitions)
-    return [
-        *written,
-        output.write("clusters.parquet", table.as_parquet(rows)),
-        output.write("transitions.parquet", table.as_parquet(passing)),
-    ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from crosstraj.analysis.levels import group_of
 from crosstraj.analysis.output import run_name
 from crosstraj.report.document import Block, Heading, Items, Picture, Table, Text, markdown
 
@@ -19,6 +20,8 @@ CAPTIONS = {
     "connectivity.png": "Temporal connectivity",
     "transitions.png": "Transition graph",
     "states.png": "Sample states",
+    "levels.png": "Each of the largest clusters in up to eight different levels: is what they have "
+    "in common the situation, or the background?",
     "health.png": "Effective rank and dead features",
 }
 
@@ -95,6 +98,7 @@ def _clusters(result: Analysis) -> Table:
         ("entropy of the next cluster", figure_text(found["next_entropy"], ".2f"), unordered),
         ("says of the action", figure_text(found["information_action"]), "chance: 0; all: 1"),
         ("says of the level", figure_text(found["information_level"]), "chance: 0; all: 1"),
+        *_levels(result),
     ]
     if not kmeans:
         uniform = f"uniform: {math.log(found['clusters']):.2f}"
@@ -102,7 +106,39 @@ def _clusters(result: Analysis) -> Table:
             ("agreement with the raw argmax", figure_text(found["agreement"], ".1%"), ""),
             ("code entropy", figure_text(found["code_entropy"], ".2f"), uniform),
         ]
+    if "centring_agreement" in found:
+        stretch, chance = result.subject.lens.stretch, found["centring_agreement_chance"]
+        rows.append(
+            (
+                f"same cluster if centred by {stretch} steps, as in training, not by trajectory",
+                figure_text(found["centring_agreement"], ".1%"),
+                f"chance: {figure_text(chance, '.1%')}",
+            )
+        )
     return Table(f"A view's cluster: {how}.", ("figure", "value", "beside it"), rows)
+
+
+def _levels(result: Analysis) -> list[tuple[str, str, str]]:
+    """Situations or levels? Three figures, each beside its value where levels mean nothing."""
+    found, (name, group) = result.figures, group_of(result.subject.views)
+    permuted = figure_text(found["levels_spanned_permuted"], ".1f")
+    return [
+        (
+            f"{name}s that a view's cluster spans, of {len(set(group))}",
+            figure_text(found["levels_spanned"], ".1f"),
+            f"permuted clusters: {permuted}; one {name} each: 1",
+        ),
+        (
+            f"effective {name}s per cluster over their value for permuted clusters",
+            figure_text(found["levels_per_cluster"], ".2f"),
+            f"whatever the {name}: 1; few {name}s each: near 0",
+        ),
+        (
+            f"share of what clusters say that is the {name} alone",
+            figure_text(found["codes_about_level"], ".2f"),
+            f"permuted clusters: 0; the {name} alone: 1",
+        ),
+    ]
 
 
 def _usage(found: dict[str, float]) -> str:

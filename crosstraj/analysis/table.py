@@ -1,6 +1,9 @@
 """Tables as Parquet: readable by pandas, Polars, DuckDB and R, typed, and half the size of CSV."""
 
-from typing import Any
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -9,8 +12,13 @@ from numpy.typing import NDArray
 
 from crosstraj.analysis.embed import Embedding
 from crosstraj.analysis.layout import Coordinates
+from crosstraj.analysis.output import Output
 from crosstraj.analysis.pictures import newest_image, png, strip
 from crosstraj.analysis.play import Views
+from crosstraj.report.results import as_json
+
+if TYPE_CHECKING:
+    from crosstraj.analysis.study import Analysis
 
 
 def views_table(
@@ -86,3 +94,40 @@ def as_parquet(table: pa.Table) -> memoryview:
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd")
     return memoryview(sink.getvalue())
+
+
+def write_tables(result: Analysis, output: Output) -> list[Path]:
+    """Every table of an analysis, and its numbers."""
+    config, views = result.subject.config, result.subject.views
+    facts = {"run": str(result.subject.run.resolve().name), "frames": str(result.subject.frames)}
+    rows = views_table(views, result.embedding, result.place, config.frame_stack, facts)
+    figures_of = {**result.figures, "moments": result.moments}
+    written = [
+        output.write("views.parquet", as_parquet(rows)),
+        output.write("measures.json", as_json(figures_of).encode()),
+    ]
+    clusters, span = result.embedding.clusters, result.span
+    if clusters is None or span is None or result.counts is None or result.transitions is None:
+        return written
+    left, sizes = result.transitions.sum(1), result.counts.sum(0)
+    stay = result.transitions.diagonal() / np.where(left, left, np.nan)
+    total, kept = len(clusters.centres), clusters.cluster >= 0
+
+    def mean_of(column: NDArray[Any]) -> NDArray[Any]:
+        sums = np.bincount(clusters.cluster[kept], column[kept], total)
+        return sums / np.where(sizes, sizes, np.nan)
+
+    columns = {
+        "levels": span.levels,
+        "levels_permuted": span.permuted,
+        "mean_value": mean_of(views.value),
+        "mean_step": mean_of(views.step[:, 0]),
+        "mean_code_entropy": mean_of(clusters.entropy),
+    }
+    rows = clusters_table(result.counts, stay, columns)
+    passing = transitions_table(result.transitions)
+    return [
+        *written,
+        output.write("clusters.parquet", as_parquet(rows)),
+        output.write("transitions.parquet", as_parquet(passing)),
+    ]

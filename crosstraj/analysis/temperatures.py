@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 
-from crosstraj.analysis.figures import COLOURS, as_png, new_figure, over_frames
+from crosstraj.analysis.canvas import COLOURS, as_png, new_figure, over_frames
 from crosstraj.analysis.measures import NAN, Floats, rank_correlation
 from crosstraj.analysis.output import run_name
 from crosstraj.analysis.study import Analysis, Moment

@@ -10,6 +10,9 @@ const GLYPHS = ["●", "■", "▲", "◆", "✚", "▼"];
 const NONE = "#b9bfc6";
 const LISTED = 15;
 const SAMPLES = 8;
+const LEVELS = 8;  // levels that a cluster is shown in
+// What stands for a level: "level", or "episode" where an environment has no levels.
+const LEVEL = DATA.groupName;
 
 const state = { moment: DATA.moments.length - 1, colour: DATA.clustered ? "cluster" : "action",
                 cluster: null, view: null, timer: null };
@@ -36,7 +39,8 @@ function shown(value, digits = 2) {
 const now = () => DATA.moments[state.moment];
 const clusterOf = (view) => (now().cluster === null ? -1 : now().cluster[view]);
 const splitOf = (view) => (VIEWS.unseen[view] ? "unseen" : "seen");
-const levelOf = (view) => (VIEWS.level[view] < 0 ? "none" : VIEWS.level[view]);
+const levelsOf = (cluster) => now().levels[cluster] || [0, 0];  // spanned, and if permuted
+const plural = (count, word) => `${count} ${word}${count === 1 ? "" : "s"}`;
 const actionsOf = (view) => VIEWS.action[view].map((a) => DATA.actions[a]).join(" ");
 
 function members(cluster) {
@@ -50,6 +54,18 @@ function spread(list, count) {
   if (list.length <= count) return list;
   return Array.from({ length: count },
     (_, k) => list[Math.round((k * (list.length - 1)) / (count - 1))]);
+}
+
+// The middle view of each of up to `count` levels, which are spread over all of the list's; those
+// seen in training come first.
+function onePerLevel(list, count) {
+  const byLevel = new Map();
+  for (const view of list) {
+    if (!byLevel.has(VIEWS.group[view])) byLevel.set(VIEWS.group[view], []);
+    byLevel.get(VIEWS.group[view]).push(view);
+  }
+  const ordered = [...byLevel].sort((a, b) => a[0] - b[0]);
+  return spread(ordered, count).map(([, views]) => views[Math.floor(views.length / 2)]);
 }
 
 function follows(view) {
@@ -95,7 +111,7 @@ function framesOf(view, size) {
 
 function kindOf(view, by) {
   if (by === "cluster") return clusterOf(view);
-  if (by === "level") return VIEWS.level[view];
+  if (by === "level") return VIEWS.group[view];
   if (by === "action") return VIEWS.action[view][0];
   return VIEWS.unseen[view];
 }
@@ -104,7 +120,7 @@ function kindName(kind, by) {
   if (by === "action") return DATA.actions[kind];
   if (by === "split") return kind ? "unseen" : "seen";
   if (kind < 0) return "none";
-  return `${by} ${kind}`;
+  return `${by === "level" ? LEVEL : by} ${kind}`;
 }
 
 // [[kind, how many], ...], the most frequent first
@@ -120,8 +136,10 @@ function kinds(by) {
 // A kind's place in the palette: its own number for clusters and actions, so that it stays the same
 // over snapshots; its rank for levels, whose numbers are far apart.
 function places(by) {
-  const ordered = by === "level" ? [...new Set(VIEWS.level)].sort((a, b) => a - b) : null;
-  return (kind) => (ordered ? ordered.indexOf(kind) : kind);
+  if (by !== "level") return (kind) => kind;
+  const ordered = [...new Set(VIEWS.group)].sort((a, b) => a - b);
+  const rank = new Map(ordered.map((level, place) => [level, place]));
+  return (kind) => rank.get(kind);
 }
 
 const colourAt = (place) => (place < 0 ? NONE : COLOURS[place % COLOURS.length]);
@@ -160,6 +178,8 @@ function drawLegend() {
   }
   const all = kinds(by);
   const place = places(by);
+  if (by === "level") legend.append(element("span", levelLegend(all.length)));
+  if (by === "level" && all.length > LISTED) return;  // a list of so many says nothing
   for (const [kind, count] of all.slice(0, LISTED)) {
     const text = `${kindName(kind, by)} (${count})`;
     const pressable = by === "cluster" && kind >= 0;
@@ -170,6 +190,13 @@ function drawLegend() {
     legend.append(item);
   }
   if (all.length > LISTED) legend.append(element("span", `and ${all.length - LISTED} more`));
+}
+
+function levelLegend(count) {
+  const looks = COLOURS.length * SHAPES.length;
+  const unseen = new Set(VIEWS.group.filter((_, view) => VIEWS.unseen[view])).size;
+  return `${plural(count, LEVEL)}, ${count - unseen} of them seen in training`
+    + (count > looks ? `; ${looks} colours and shapes, which repeat` : "");
 }
 
 // --- The map
@@ -210,7 +237,7 @@ function showView(view) {
   card.replaceChildren(framesOf(view, DATA.tiles.perView > 2 ? 84 : 112));
   const facts = element("dl");
   const length = VIEWS.length[view] < 0 ? "?" : VIEWS.length[view];
-  const entries = [["view", String(view)], ["level", `${levelOf(view)} (${splitOf(view)})`],
+  const entries = [["view", String(view)], [LEVEL, `${VIEWS.group[view]} (${splitOf(view)})`],
     ["steps", `${VIEWS.step[view].join(", ")} of ${length}`], ["actions", actionsOf(view)],
     ["value", shown(VIEWS.value[view])], ["return-to-go", shown(VIEWS.return[view])]];
   if (DATA.clustered) {
@@ -276,17 +303,20 @@ function drawPanel() {
   }
   if (state.cluster === null) {
     panel.append(element("h2", "No cluster selected"),
-      element("p", "Click a point, or choose a cluster above: its sample states, its neighbours and "
-        + "where it sits in time appear here."));
+      element("p", "Click a point, or choose a cluster above: the levels it spans, its sample "
+        + "states, its neighbours and where it sits in time appear here."));
+    drawWidest(panel);
     return;
   }
   const own = members(state.cluster);
   panel.append(element("h2", `Cluster ${state.cluster}`));
   const unseen = own.filter((view) => VIEWS.unseen[view]).length;
-  const levels = new Set(own.map((view) => VIEWS.level[view])).size;
-  panel.append(element("p", `${own.length} views on ${levels} levels; ${own.length - unseen} seen, `
+  const [levels, permuted] = levelsOf(state.cluster);
+  panel.append(element("p", `${plural(own.length, "view")} of ${plural(levels, LEVEL)} (permuted `
+    + `codes would give about ${shown(permuted, 1)}); ${own.length - unseen} views seen, `
     + `${unseen} unseen`));
   if (!own.length) return;
+  drawLevels(panel, own);
   panel.append(element("h3", "Sample states, with the actions taken"));
   const samples = element("div", undefined, "samples");
   for (const view of spread(own, SAMPLES)) {
@@ -305,6 +335,47 @@ function drawPanel() {
   when.id = "when";
   panel.append(when);
   drawWhen(own);
+}
+
+// One frame from each of several levels: is what they share the situation, or the background?
+function drawLevels(panel, own) {
+  panel.append(element("h3", `The same cluster in different ${LEVEL}s`));
+  const row = element("div", undefined, "levels");
+  for (const view of onePerLevel(own, LEVELS)) {
+    const figure = element("figure", undefined, `frame level ${splitOf(view)}`);
+    figure.append(tile(view, 0, 74));
+    figure.append(element("figcaption", `${VIEWS.group[view]}`),
+      element("figcaption", splitOf(view), "split"));
+    figure.dataset.view = String(view);
+    figure.setAttribute("role", "img");
+    figure.setAttribute("aria-label", `frame of view ${view}, ${LEVEL} ${VIEWS.group[view]}, `
+      + splitOf(view));
+    row.append(figure);
+  }
+  panel.append(row);
+}
+
+// Clusters in the order of the levels they span: situations are at the top, if there are any.
+function byLevels() {
+  return kinds("cluster").filter(([cluster]) => cluster >= 0)
+    .sort((a, b) => levelsOf(b[0])[0] - levelsOf(a[0])[0]);
+}
+
+function drawWidest(panel) {
+  const all = byLevels();
+  const views = all.reduce((sum, [, count]) => sum + count, 0);
+  if (!views) return;
+  // Over views, not clusters: one of two views can span no more than two levels.
+  const mean = (place) => all.reduce(
+    (sum, [cluster, count]) => sum + count * levelsOf(cluster)[place], 0) / views;
+  const total = plural(new Set(VIEWS.group).size, LEVEL);
+  panel.append(element("p", `The views are of ${total}; the cluster of a view spans on average `
+    + `${shown(mean(0), 1)} of them. Permuted codes would give about ${shown(mean(1), 1)}: near `
+    + `that, clusters recognise situations, whatever the ${LEVEL}; far below, they recognise `
+    + `${LEVEL}s.`));
+  const listed = all.slice(0, LISTED).map(([cluster]) => [cluster, ...levelsOf(cluster)]);
+  panel.append(...chips(`Clusters that span most: ${LEVEL}s (if permuted)`, listed.map(
+    ([cluster, levels, permuted]) => [cluster, `${cluster}: ${levels} (${shown(permuted, 1)})`])));
 }
 
 function following(own) {
@@ -363,9 +434,9 @@ function fillPick() {
   const none = element("option", "all");
   none.value = "";
   pick.append(none);
-  for (const [cluster, count] of kinds("cluster")) {
-    if (cluster < 0) continue;
-    const option = element("option", `${cluster} (${count} views)`);
+  for (const [cluster, count] of byLevels()) {
+    const levels = plural(levelsOf(cluster)[0], LEVEL);
+    const option = element("option", `${cluster} (${plural(count, "view")}, ${levels})`);
     option.value = String(cluster);
     pick.append(option);
   }
@@ -453,6 +524,7 @@ if (!DATA.clustered) {
   byId("colour").querySelector("option[value=cluster]").remove();
   byId("pick-label").hidden = true;
 }
+byId("colour").querySelector("option[value=level]").textContent = LEVEL;
 byId("colour").value = state.colour;
 byId("colour").addEventListener("change", (event) => { state.colour = event.target.value; redraw(); });
 byId("pick").addEventListener("change",
