@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table as Printed
 
-from crosstraj.analysis.figures import as_png, new_figure
+from crosstraj.analysis.canvas import as_png, new_figure
 from crosstraj.analysis.output import Output
 from crosstraj.analysis.probes.judge import Judgement
 from crosstraj.analysis.probes.record import HORIZON
