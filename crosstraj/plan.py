@@ -202,25 +202,7 @@ def _experiment(given: dict[str, Any]) -> Experiment:
             for one in _chosen(values, what, ()):
                 if one not in given[what]:
                     raise BadInput(f"variants.{name}.{what}: {one!r} is not in {what} above")
-    if table == "split":
-        _check_pairs(variants)
-    levels: Judged = given.get("levels", "unseen")
-    if levels not in get_args(Judged):
-        raise unknown("levels", levels, get_args(Judged))
-    if table not in ("health", "about"):
-        _check_levels(levels, variants)
-    for key, only in (("judge", JUDGED), ("baseline", ("paired",))):
-        if key in given and table not in only:
-            tables = " or ".join(map(repr, only))
-            raise BadInput(
-                f"{key} is for table = {tables}, and this one is {table!r}; leave it out"
-            )
-        if key in given and given[key] not in variants:
-            raise unknown(f"variant for {key}", given[key], variants)
-    if table == "paired" and "baseline" not in given:
-        raise BadInput("table = 'paired' needs `baseline`: the variant to hold all others against")
-    if table == "about" and "judge" not in given:
-        raise BadInput("table = 'about' needs `judge`: the variant to hold against shortcuts")
+    _check_table(given, table, variants)
     return Experiment(
         given["name"],
         given["title"],
@@ -233,7 +215,7 @@ def _experiment(given: dict[str, Any]) -> Experiment:
         quick,
         given.get("judge", ""),
         given.get("baseline", ""),
-        levels,
+        given.get("levels", "unseen"),
     )
 
 
@@ -321,6 +303,27 @@ def joint_of(variants: Iterable[str]) -> dict[str, str]:
     """The variant that each split one is compared with: `X joint` of `X split` or `X split Y`."""
     found = (re.fullmatch(r"(.+) split(?: .+)?", name) for name in variants)
     return {match[0]: f"{match[1]} joint" for match in found if match}
+
+
+def _check_table(given: dict[str, Any], table: str, variants: dict[str, Values]) -> None:
+    """Does the file say what its table needs, and nothing that only another one reads?"""
+    if table == "split":
+        _check_pairs(variants)
+    levels = given.get("levels", "unseen")
+    if levels not in get_args(Judged):
+        raise unknown("levels", levels, get_args(Judged))
+    if table not in ("health", "about"):  # which ask nothing of evaluations
+        _check_levels(levels, variants)
+    for key, only in (("judge", JUDGED), ("baseline", ("paired",))):
+        if key in given and table not in only:
+            tables = " or ".join(map(repr, only))
+            raise BadInput(f"{key} is for table = {tables}, and this is {table!r}; leave it out")
+        if key in given and given[key] not in variants:
+            raise unknown(f"variant for {key}", given[key], variants)
+    if table == "paired" and "baseline" not in given:
+        raise BadInput("table = 'paired' needs `baseline`: the variant to hold all others against")
+    if table == "about" and "judge" not in given:
+        raise BadInput("table = 'about' needs `judge`: the variant to hold against shortcuts")
 
 
 def _check_levels(levels: str, variants: dict[str, Values]) -> None:
