@@ -324,8 +324,9 @@ def test_validation_takes_the_place_of_unseen_levels_or_stands_beside_them() -> 
     assert all(record.level >= LEVEL_LIMIT for record in both["validation"])
     assert all(200 <= record.level < LEVEL_LIMIT for record in both["unseen"])
     figures = summarise(both)
-    assert figures["validation_return"] == np.mean([r.score for r in both["validation"]])
-    assert figures["validation_stderr"] > 0
+    scores = [record.score for record in both["validation"]]
+    assert figures["validation_return"] == np.mean(scores)
+    assert figures["validation_stderr"] == pytest.approx(np.std(scores, ddof=1) / 2)
 
 
 def test_all_evaluations_play_the_same_levels_with_actions_of_their_own() -> None:

@@ -182,7 +182,10 @@ def test_table_figure_and_drawing_are_written_also_of_a_part(
 ) -> None:
     plan = read(STUDY)
     empty = [
-        Result(run.variant, run.game, run.seed, 1, "x", True, 0, False, [], {}, {}, math.nan, "")
+        Result(
+            *(run.variant, run.game, run.seed, 1, "x", True, 0, False),
+            *("unseen", [], {}, {}, math.nan, ""),
+        )
         for run in plan.runs()
     ]
     files = ising(plan, empty, tmp_path)

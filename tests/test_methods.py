@@ -93,7 +93,7 @@ ROWS = {
             *(("clusters", 1), ("gap", 0), ("gap", 256), ("temperature", 0.0), ("width", 0)),
             *(("inverse_weight", -1.0), ("predict_weight", -1.0)),
         ),
-        alive=lambda seen: seen["action_gain"] > 0.02,
+        alive=lambda seen: seen["cluster"] < 0.9 * math.log(10) and seen["inverse"] < 1,
     ),
     "spr": Row(
         values={"steps": 3},

@@ -31,10 +31,12 @@ class Outcome(NamedTuple):
 
 
 def won_and_lost(ours: Mapping[Level, float], theirs: Mapping[Level, float]) -> list[Outcome]:
-    """Levels on which our mean return is above, equal to and below theirs, for each split."""
+    """Levels on which our mean return is above, equal to and below theirs, by split played."""
     found = []
     for split in SPLITS:
         levels = {level for level in (*ours, *theirs) if level[0] == split}
+        if not levels:
+            continue
         pairs = [(ours.get(level, math.nan), theirs.get(level, math.nan)) for level in levels]
         pairs = [(x, y) for x, y in pairs if not math.isnan(x + y)]
         tied = sum(math.isclose(x, y, abs_tol=1e-9) for x, y in pairs)

@@ -118,7 +118,7 @@ def facts_of(expert: Trained, exam: Exam, choices: Choices) -> dict[str, Any]:
         "every": choices.every,
         **{
             f"{split}_{what}": figure
-            for split, part in zip(SPLITS, (exam.seen, exam.unseen), strict=True)
+            for split, part in zip(("seen", "unseen"), (exam.seen, exam.unseen), strict=True)
             for what, figure in (
                 ("frames", len(part.level)),
                 ("levels", len(np.unique(part.level))),
