@@ -267,3 +267,15 @@ def test_the_summary_holds_plain_numbers() -> None:
     assert figures["margin"]["scores"]["50%"] == pytest.approx(
         (np.sin(np.pi / 4) + np.sin(np.deg2rad(35))) / 2
     )
+
+
+def test_codes_of_centred_frames_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ("train", "--method", "situations", *TINY, "--objective.clusters", "8")
+    command += ("--frames", "256", "--machine.threads", "1", "--saving.runs", str(tmp_path))
+    assert main(command) == 0
+    (run,) = tmp_path.iterdir()
+    capsys.readouterr()
+    assert main(["margins", str(run)]) == 2
+    assert "codes are of frames less the mean of their stretch" in capsys.readouterr().err

@@ -18,7 +18,7 @@ from crosstraj.analysis.study import Analysis, Moment
 from crosstraj.analysis.summary import figure_text
 from crosstraj.config import LATER, NOT_IDENTITY, Config
 from crosstraj.logs import series
-from crosstraj.objectives import CTRLConfig, ProtoConfig
+from crosstraj.objectives import CTRLConfig, ProtoConfig, SituationsConfig
 from crosstraj.report.document import Block, Heading, Items, Picture, Table, Text, markdown
 from crosstraj.run import dotted
 
@@ -52,7 +52,7 @@ def temperature(run: Course) -> str:
 def temperatures_of(run: Course) -> tuple[str, ...]:
     """The values that make codes soft or sharp, of codes first."""
     match run.config.objective:
-        case CTRLConfig():
+        case CTRLConfig() | SituationsConfig():
             return ("code_temperature", "temperature")
         case ProtoConfig():
             return ("temperature",)

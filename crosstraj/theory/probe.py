@@ -48,6 +48,11 @@ def probe(
             f"{run} has no clusters: it was trained with {config.method}; margins are measured "
             "against the prototypes of a method such as ctrl"
         )
+    if clustering.centred:
+        raise BadInput(
+            f"{run} was trained with {config.method}, whose codes are of frames less the mean of "
+            "their stretch; margins are of views as they are, such as ctrl's"
+        )
     learner.load_weights(weights)
     if not all(tensor.isfinite().all() for part in weights.values() for tensor in part.values()):
         raise BadInput(
