@@ -93,7 +93,7 @@ ROWS = {
             *(("clusters", 1), ("gap", 0), ("gap", 256), ("temperature", 0.0), ("width", 0)),
             *(("inverse_weight", -1.0), ("predict_weight", -1.0)),
         ),
-        alive=lambda seen: seen["cluster"] < 0.9 * math.log(10) and seen["inverse"] < 1,
+        alive=lambda seen: seen["cluster"] < math.log(10) and seen["inverse"] < 0.5,
     ),
     "spr": Row(
         values={"steps": 3},
