@@ -40,8 +40,12 @@ def configurations() -> dict[str, Config]:
     native = MachineConfig(kernels="native", piece=256)
     machine = native if shutil.which("cc") else MachineConfig()
     ctrl = replace(preset("ctrl", "paper"), env=GAME, machine=machine)
+    ppo = replace(preset("ppo", "paper"), env=GAME, machine=machine)
+    situations = replace(preset("situations", "default"), env=GAME, machine=machine)
     return {
-        "ppo": replace(preset("ppo", "paper"), env=GAME, machine=machine),
+        "ppo": ppo,
+        "ppo, stretches": replace(ppo, policy=situations.policy),  # the minibatches of the next
+        "situations": situations,
         "ctrl": ctrl,
         "ctrl, policy first": replace(ctrl, order="policy"),
     }
@@ -161,6 +165,9 @@ def figures_of(rows: dict[str, dict[str, float]]) -> dict[str, str]:
         "PPO over Stable-Baselines3": f"{rate['ppo'] / rate['stable-baselines3']:.2f}",
         "PPO over the textbook loop": f"{rate['ppo'] / rate['textbook']:.2f}",
         "CTRL, policy first, over PPO": f"{rate['ctrl, policy first'] / rate['ppo']:.2f}",
+        "situations over PPO, same minibatches": (
+            f"{rate['situations'] / rate['ppo, stretches']:.2f}"
+        ),
         "CTRL's fraction less PPO's": f"{rows['ctrl']['fraction'] - rows['ppo']['fraction']:+.1%}",
     }
 

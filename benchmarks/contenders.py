@@ -38,6 +38,7 @@ class Ours:
         self._time(training.learner.agent, "act", "acting")
         self._time(training.learner, "update_objective", "objective")
         self._time(training.learner, "update_policy", "policy")
+        self._time(training.learner, "update_jointly", "policy")  # both losses in one pass
 
     def _time(self, owner: Any, name: str, label: str) -> None:
         inner: Callable[..., Any] = getattr(owner, name)
