@@ -1,0 +1,93 @@
+"""How well does a minibatch's gradient stand for its rollout's? Single steps against stretches.
+
+`python -m benchmarks.minibatches`: PPO learns as usual; before each of its updates the gradient of
+its loss on the whole rollout is held against those on the minibatches of each kind. Prints the mean
+cosine over rollouts with its standard error, and writes results/bench/minibatches.md.
+"""
+
+import argparse
+import statistics
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from crosstraj.config import Config, MachineConfig, preset
+from crosstraj.policy.experience import Experience, experience, minibatches
+from crosstraj.policy.ppo import PPOConfig
+from crosstraj.rollout import Rollout
+from crosstraj.training import Training
+
+KINDS = {"single steps": 0, "stretches of 32": 32, "stretches of 16": 16}
+
+
+def configuration(game: str) -> Config:
+    return replace(
+        preset("ppo", "default"),
+        env=game,
+        encoder="laptop",
+        policy=PPOConfig(advantages="rollout"),
+        machine=MachineConfig(threads=1),
+    )
+
+
+def gradient(training: Training, rollout: Rollout, steps: Experience, index: Tensor) -> Tensor:
+    """Of PPO's loss on some steps, flat, over encoder and heads."""
+    learner, frames = training.learner, rollout.frames()
+    learner.policy_optimiser.zero()
+    read = learner.live_encode(live=True)
+    learner.policy_backward(
+        lambda part: read(frames.index_select(0, part)), steps, index, training.config.machine.piece
+    )
+    grads = [p.grad for p in learner.policy_optimiser.parameters.values() if p.grad is not None]
+    return torch.cat([grad.flatten() for grad in grads])
+
+
+def cosines(training: Training) -> dict[str, float]:
+    """The mean cosine of each kind's minibatches on the next rollout; then PPO learns from it."""
+    config, collector = training.config, training.collector
+    rollout = collector.collect(training.learner.agent)
+    reward, _ = training.reward(rollout)
+    steps = experience(rollout, reward, config.policy)
+    whole = gradient(training, rollout, steps, torch.arange(config.rollout_frames))
+    found, rng = {}, torch.Generator().manual_seed(training.updates)
+    for name, stretch in KINDS.items():
+        parts = minibatches(rollout.done, config.policy.minibatches, stretch, rng)
+        each = [gradient(training, rollout, steps, part.frame) for part in parts]
+        found[name] = statistics.fmean(float(torch.cosine_similarity(g, whole, 0)) for g in each)
+    training.learner.update(rollout._replace(reward=reward), steps)
+    training.updates += 1
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rollouts", type=int, default=20)
+    parser.add_argument("--games", nargs="+", default=["fruitbot", "starpilot"])
+    parser.add_argument("--out", type=Path, default=Path("results/bench/minibatches.md"))
+    given = parser.parse_args()
+    lines = [
+        f"Cosine of a minibatch's gradient with its rollout's, PPO on {given.rollouts} rollouts of "
+        "32 x 256 steps in 8 minibatches: mean (standard error over rollouts).",
+        "",
+        "| game | " + " | ".join(KINDS) + " |",
+        "|---" * (len(KINDS) + 1) + "|",
+    ]
+    torch.set_num_threads(1)
+    for game in given.games:
+        training = Training(configuration(game))
+        rows = [cosines(training) for _ in range(given.rollouts)]
+        cells = []
+        for name in KINDS:
+            values = [row[name] for row in rows]
+            error = statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
+            cells.append(f"{statistics.fmean(values):.3f} ({error:.3f})")
+        lines.append(f"| {game} | " + " | ".join(cells) + " |")
+        print(lines[-1], flush=True)
+    given.out.write_text("\n".join(lines) + "\n")
+    print(given.out)
+
+
+if __name__ == "__main__":
+    main()
