@@ -55,7 +55,8 @@ class RepresentationConfig:
     encoder_rate: float = 1.0
     """The encoder's step size as a share of the heads', so that the policy can follow (paper 1)."""
     weight: float = 1.0
-    """Weight of the objective's loss; with 0 the run equals the policy alone, to the bit."""
+    """Weight of the objective's loss; with 0 it rests, and where the policy trains the encoder
+    the run equals the policy alone, to the bit."""
     max_ratio: float = 0.0
     """In a joint step, bound the objective's gradient on the encoder to this many times the
     policy's; 0 means no bound."""
@@ -254,11 +255,7 @@ class Config:
                 f"{what} needs {needed} steps of one trajectory, but rollout_steps="
                 f"{self.rollout_steps}; raise it"
             )
-        if self.order == "joint" and 0 < self.policy.stretch < needed:
-            raise BadInput(
-                f"policy.stretch={self.policy.stretch} is shorter than the {needed} steps that "
-                f"{what} needs; raise it, or set it to 0 for frames of the objective's own"
-            )
+        self._check_stretches(needed, what)
         self._check_anchor()
         if isinstance(self.policy, DAACConfig) and self.policy.per_game:
             tuned = TUNED.get(self.env, Tuned())  # the stored configuration has the true values
@@ -267,18 +264,45 @@ class Config:
         if isinstance(self.objective, PSEConfig):
             self._check_levels(self.objective)
 
+    def _check_stretches(self, needed: int, what: str) -> None:
+        stretch, count = self.policy.stretch, self.policy.minibatches
+        if not stretch:
+            return
+        blocks = self.envs * max(1, self.rollout_steps // stretch)
+        if blocks < count:
+            raise BadInput(
+                f"policy.stretch={stretch} leaves {blocks} pieces of a rollout for "
+                f"policy.minibatches={count}; lower either, or raise rollout_steps or envs"
+            )
+        if self.order != "joint" or not isinstance(self.objective, SituationsConfig):
+            return
+        if stretch < needed:
+            raise BadInput(
+                f"policy.stretch={stretch} is shorter than the {needed} steps that {what} needs; "
+                "raise it, or set it to 0 for frames of the objective's own"
+            )
+        if self.machine.compile:
+            raise BadInput(
+                "machine.compile=True cannot pass a gradient twice, which one pass with the policy "
+                "does once per rollout; use machine.kernels=native, or policy.stretch=0"
+            )
+
     def _check_anchor(self) -> None:
         """It holds PPO's heads on plain features, in a pass of the objective's own."""
-        kept = {
-            "order=joint": self.order == "joint",
-            "policy.kind=daac": isinstance(self.policy, DAACConfig),
-            "split_at=conv": self.split_at == "conv",
-            "method=diayn": isinstance(self.objective, DIAYNConfig),
+        why = {
+            "order=joint has no such pass": self.order == "joint",
+            "policy.kind=daac has other heads": isinstance(self.policy, DAACConfig),
+            "split_at=conv gives the heads a layer of their own": self.split_at == "conv",
+            "method=diayn gives the heads a skill": isinstance(self.objective, DIAYNConfig),
+            "method=spr reads the map before the features": isinstance(self.objective, SPRConfig),
+            "machine.compile=True cannot copy the encoder": self.machine.compile,
         }
-        for what in [name for name, given in kept.items() if given and self.representation.anchor]:
+        for reason in [
+            words for words, holds in why.items() if holds and self.representation.anchor
+        ]:
             raise BadInput(
-                f"representation.anchor={self.representation.anchor} holds the heads of PPO while "
-                f"an objective has a pass of its own, which {what} does not have; leave it at 0"
+                f"representation.anchor={self.representation.anchor} holds PPO's heads on the "
+                f"features during a pass of the objective's own, and {reason}; leave it at 0"
             )
 
     def _check_phases(self) -> None:
@@ -451,7 +475,12 @@ def with_policy(config: Config, kind: str) -> Config:
     """The same method under another policy, which comes with its own defaults."""
     if kind not in POLICIES:
         raise unknown("policy", kind, POLICIES)
-    return config if config.policy.kind == kind else replace(config, policy=POLICIES[kind]())
+    if config.policy.kind == kind:
+        return config
+    policy = POLICIES[kind]()
+    if kind == "daac":  # which takes minibatches of either kind
+        policy = replace(policy, stretch=config.policy.stretch)
+    return replace(config, policy=policy)
 
 
 def preset(method: str, name: str) -> Config:

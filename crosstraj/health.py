@@ -76,8 +76,8 @@ def verdict(metrics: dict[str, float], *, levels: bool = True) -> str | None:
         "collapsed" if collapsed else "not collapsed",
         f"{share:.0%} of what its codes say is which {where} a view is from",
     ]
-    if "knowing_before" in metrics and "cluster" in metrics:
-        gained = metrics["knowing_before"] - metrics["cluster"]
+    if "knowing_before" in metrics:
+        gained = metrics["knowing_before"] - metrics["knowing_all"]
         better = f"{abs(gained):.2f} nats {'better' if gained > 0 else 'worse'}"
         parts.append(f"they are foretold {better} than by repeating the code before")
     if "action_gain" in metrics:

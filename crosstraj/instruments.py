@@ -9,6 +9,7 @@ from torch import Tensor
 
 from crosstraj import ops
 
+SHARES = [step / 20 for step in range(20)]  # of the code before in a guess; never all of it
 SMOOTHING = 20.0  # imagined steps with the mean code, added to each row of a table of codes
 
 
@@ -98,6 +99,27 @@ def known_alone(key: Tensor, code: Tensor, rng: torch.Generator) -> Tensor:
     return (losses[0] + losses[1]) / 2
 
 
+def repeated(before: Tensor, code: Tensor, rng: torch.Generator) -> Tensor:
+    """The cross-entropy of codes for who expects the code before again, or else any.
+
+    before, code: [B, C]; the guess is a * before + (1 - a) * mean. How much, a, is chosen on one
+    half of the steps and tested on the other, both ways. A table by label is blind to this where a
+    label has few steps: it is pulled towards the mean.
+    """
+    halves = torch.randperm(len(code), generator=rng).to(code.device).tensor_split(2)
+    losses = []
+    for fitted, tested in (halves, halves[::-1]):
+        mean = code.index_select(0, fitted).mean(0)
+        by_share = {_mixed(before, code, mean, fitted, share).item(): share for share in SHARES}
+        losses.append(_mixed(before, code, mean, tested, by_share[min(by_share)]))
+    return (losses[0] + losses[1]) / 2
+
+
+def _mixed(before: Tensor, code: Tensor, mean: Tensor, rows: Tensor, share: float) -> Tensor:
+    guess = share * before.index_select(0, rows) + (1 - share) * mean
+    return -torch.special.xlogy(code.index_select(0, rows), guess).sum(1).mean()
+
+
 @torch.no_grad()
 def clustering_health(
     v: Tensor, code: Tensor, centres: Tensor, temperature: float, rounds: int
@@ -130,7 +152,8 @@ class Play:
         return sum(len(part["code"]) for part in self.parts) >= self.most
 
     def add(self, **columns: Tensor) -> None:
-        """`code` [B, C] and `level` [B], and labels by which a code might be guessed."""
+        """`code` [B, C], `level` and `loss` [B], and what a code might be guessed by: labels [B],
+        or another code [B, C]."""
         self.parts.append({name: column.detach() for name, column in columns.items()})
 
     def figures(self) -> dict[str, Tensor]:
@@ -139,14 +162,17 @@ class Play:
             return {}
         rows = {name: torch.cat([part[name] for part in self.parts]) for name in self.parts[0]}
         self.parts.clear()
-        code, level = rows.pop("code"), rows.pop("level")
+        code, level, loss = rows.pop("code"), rows.pop("level"), rows.pop("loss")
         rng = torch.Generator().manual_seed(0)  # the same permutations in every run
         figures = {
             "codes_about_level": share_about(code, level, rng),
             "levels_per_cluster": groups_per_cluster(code, level, rng),
+            "knowing_all": loss.mean(),  # the method's own, on the same steps
         }
         for name, key in rows.items():
-            known = key >= 0  # -1: there is no such label here
-            if known.sum() > 1:
-                figures[f"knowing_{name}"] = known_alone(key[known], code[known], rng)
+            label = key.argmax(1) if key.ndim == 2 else key
+            figures[f"knowing_{name}"] = known_alone(label, code, rng)
+            if key.ndim == 2:
+                by_table = figures[f"knowing_{name}"]
+                figures[f"knowing_{name}"] = torch.minimum(by_table, repeated(key, code, rng))
         return figures

@@ -31,9 +31,9 @@ def give(parameters: Mapping[str, nn.Parameter], *parts: Gradients) -> None:
     """The sum of gradients for each parameter; one that has none in any part gets none."""
     for name, parameter in parameters.items():
         for part in parts:
-            if name in part:
+            if name in part:  # copied: what is bounded later must not change what was measured
                 grad = parameter.grad
-                parameter.grad = part[name] if grad is None else grad + part[name]
+                parameter.grad = part[name].clone() if grad is None else grad + part[name]
 
 
 def norm(gradients: Gradients) -> Tensor:
@@ -57,7 +57,7 @@ def summed(
     """Gives the encoder both gradients; returns the objective's part, bounded, and their ratio
     before it was."""
     figures = {}
-    if policy and own:
+    if policy and own and norm(policy) > 0 and norm(own) > 0:  # else there is no ratio
         figures["gradient_ratio"] = norm(own) / norm(policy)
         figures["gradient_scale"] = scale_within(norm(own), norm(policy), most)
         own = {name: figures["gradient_scale"] * gradient for name, gradient in own.items()}
@@ -113,7 +113,8 @@ def through_encoder(
     mine = take(encoder)
     features.backward(policy)
     mine, figures = summed(encoder, take(encoder), mine, most)
-    return Shared(mine, float(figures["gradient_ratio"] / ratio), figures)
+    measured = float(figures["gradient_ratio"] / ratio) if figures else None
+    return Shared(mine, measured, figures)
 
 
 class Anchor(Encode):

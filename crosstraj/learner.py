@@ -132,14 +132,15 @@ class Learner(Parts):
                 batch = next(batches, None)
                 terms = self.policy_backward(features_of, steps, minibatch.frame, piece)
                 own = self.added_backward(batch, averages) if batch is not None else {}
+            whose = {}
             if batch is not None:
-                averages.add(objective_grad_norm=self.objective_optimiser.step())
-            norm = self.policy_optimiser.step()
-            averages.add(policy_grad_norm=norm, **terms._asdict())
+                whose["objective_grad_norm"] = self.objective_optimiser.step()
+            whose["policy_grad_norm"] = self.policy_optimiser.step()
+            averages.add(**whose, **terms._asdict())
             if batch is not None:
                 self.objective.after_step(self.agent.encoder)  # which has moved just now
             if own and not tried:
-                averages.add(objective_kl=self.trial_kl(rollout, own, norm))
+                averages.add(objective_kl=self.trial_kl(rollout, own, whose))
                 tried = True
         return averages.numbers()
 
@@ -183,13 +184,15 @@ class Learner(Parts):
         averages.add(**shared.figures)
         return terms, shared
 
-    def trial_kl(self, rollout: Rollout, own: Gradients, total: Tensor) -> Tensor:
+    def trial_kl(self, rollout: Rollout, own: Gradients, norms: dict[str, Tensor]) -> Tensor:
         """How far the policy would move by the objective's part of one joint step alone.
 
-        own: that part on the encoder, before the bound on the norm of all, `total`.
+        own: that part on the encoder, before its optimiser bounded the norm of all that it steps.
         """
-        optimiser = self.policy_optimiser if self.by_policy else self.objective_optimiser
-        kept = (optimiser.max_norm / (total + 1e-6)).clamp(max=1)
+        who, optimiser = "objective", self.objective_optimiser
+        if self.by_policy:
+            who, optimiser = "policy", self.policy_optimiser
+        kept = (optimiser.max_norm / (norms[f"{who}_grad_norm"] + 1e-6)).clamp(max=1)
         before = self.opinions(rollout)
         with optimiser.tried({name: kept * gradient for name, gradient in own.items()}):
             return ops.divergence(before, self.opinions(rollout))

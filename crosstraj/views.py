@@ -94,7 +94,8 @@ def stretches(done: Tensor, count: int, length: int, rng: torch.Generator) -> It
     steps, envs = done.shape
     blocks = max(1, steps // length)
     size = -(-steps // blocks)
-    first = torch.randint(size, (envs,), generator=rng)
+    # A row of one block stays whole: cut, it would be two stretches, each too short for a pair.
+    first = torch.randint(size if blocks > 1 else 1, (envs,), generator=rng)
     piece = (torch.arange(steps)[:, None] + first) // size  # [S, N], 0 to `blocks`
     place = torch.rand(blocks, envs, generator=rng).argsort(0)
     row = torch.randperm(envs, generator=rng)

@@ -442,7 +442,7 @@ def test_healthy_figures_raise_no_complaint_and_too_few_views_do():
 
 
 def test_the_verdict_has_two_parts_and_says_what_the_codes_are_about():
-    figures = {"view_cosine": 0.2, "codes_about_level": 0.934, "cluster": 3.0}
+    figures = {"view_cosine": 0.2, "codes_about_level": 0.934, "knowing_all": 3.0}
     said = "not collapsed; 93% of what its codes say is which level a view is from"
     assert health.verdict(figures) == said
     assert health.verdict(figures, levels=False) == said.replace("level", "episode")
@@ -472,11 +472,12 @@ def test_what_is_remembered_is_the_partners_code_with_the_views_own_level_and_co
     method, batch = ctrl(replace(SMALL, swap_codes=True)), make_batch(6)
     batch = batch._replace(views=batch.views._replace(partner=torch.arange(6).roll(3)))
     code = torch.eye(SMALL.clusters)[torch.arange(6) % SMALL.clusters]
-    method.remember(batch, code)
+    method.remember(batch, code, torch.arange(6.0))
     (kept,) = method.play.parts
     first = batch.views.keypoints[:, 0]
     assert torch.equal(kept["code"], code.roll(3, 0))
-    assert kept["before"].tolist() == code.argmax(1).tolist()
+    assert torch.equal(kept["before"], code)
+    assert kept["loss"].tolist() == [0, 1, 2, 3, 4, 5]
     assert kept["level"].tolist() == (first % 3).tolist()
     assert kept["time"].tolist() == [int(math.log2(t + 1)) for t in first.tolist()]
 

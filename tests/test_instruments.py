@@ -12,6 +12,7 @@ from crosstraj.instruments import (
     Play,
     groups_per_cluster,
     known_alone,
+    repeated,
     share_about,
     told,
     variance_between,
@@ -104,19 +105,53 @@ def test_a_label_that_is_the_code_predicts_it_and_one_that_is_not_does_not():
     assert known_alone(other, code, rng()).item() == pytest.approx(math.log(8), abs=0.01)
 
 
-def test_play_gives_its_figures_once_and_leaves_out_steps_without_a_label():
+@pytest.mark.parametrize(("stay", "soft"), [(0.3, False), (0.6, False), (0.3, True), (0.6, True)])
+def test_who_repeats_the_code_before_is_not_taken_for_worse_than_it_is(stay, soft):
+    """64 clusters, 4,096 steps: the code is the one before with probability `stay`, else any.
+
+    The table by label has 32 steps for each of its rows, and is pulled towards the mean.
+    """
+    g = rng(1)
+    first, anew = torch.randint(64, (2, 4096), generator=g)
+    second = torch.where(torch.rand(4096, generator=g) < stay, first, anew)
+    before, code = one_hot(first, 64), one_hot(second, 64)
+    if soft:
+        before, code = (0.9 * rows + 0.1 / 64 for rows in (before, code))
+    guess = stay * one_hot(first, 64) + (1 - stay) / 64
+    truth = -(code * guess.log()).sum(1).mean().item()
+    assert repeated(before, code, rng()).item() == pytest.approx(truth, abs=0.03)
+    assert known_alone(first, code, rng()).item() > truth + 0.1  # why it is not enough
+
+
+def test_who_repeats_codes_that_have_nothing_to_do_with_each_other_knows_nothing():
+    first, second = torch.randint(8, (2, 4000), generator=rng(1))
+    found = repeated(one_hot(first, 8), one_hot(second, 8), rng()).item()
+    assert found == pytest.approx(math.log(8), abs=0.01)
+
+
+def test_play_gives_its_figures_once_and_the_better_guess_by_another_code():
     play = Play(most=100)
     cluster = torch.arange(60) % 4
-    before = torch.where(torch.arange(60) < 30, -1, cluster)
-    for _ in range(2):
+    before = 0.7 * one_hot(cluster, 4) + 0.3 / 4
+    for number in range(2):
         assert not play.full
-        play.add(code=one_hot(cluster, 4), level=torch.arange(60) % 3, before=before)
+        play.add(
+            code=one_hot(cluster, 4),
+            level=torch.arange(60) % 3,
+            loss=torch.full((60,), float(number)),
+            before=before,
+        )
     assert play.full
     figures = play.figures()
-    assert set(figures) == {"codes_about_level", "levels_per_cluster", "knowing_before"}
-    labelled = torch.cat([cluster[30:], cluster[30:]])
-    expected = known_alone(labelled, one_hot(labelled, 4), advanced(120, 2))
-    assert figures["knowing_before"].item() == pytest.approx(expected.item(), rel=1e-5)
+    assert set(figures) == {
+        *("codes_about_level", "levels_per_cluster", "knowing_all", "knowing_before"),
+    }
+    assert figures["knowing_all"] == 0.5
+    generator, codes, befores = advanced(120, 2), one_hot(cluster, 4), before
+    codes, befores = torch.cat([codes, codes]), torch.cat([befores, befores])
+    table = known_alone(befores.argmax(1), codes, generator)
+    mixture = repeated(befores, codes, generator)
+    assert figures["knowing_before"] == torch.minimum(table, mixture)
     assert play.figures() == {}
 
 

@@ -658,3 +658,18 @@ def test_an_objective_of_weight_zero_equals_ppo_to_the_bit(method, order):
             one.update(rollout, experience(rollout, rollout.reward, one.config.policy))
     for part in ("encoder", "policy", "value"):
         assert bits(learner)[part] == bits(plain)[part]
+
+
+@pytest.mark.parametrize(
+    ("method", "change", "words"),
+    [
+        ("ctrl", {"order": "joint"}, "order=joint has no such pass"),
+        ("diayn", {}, "method=diayn gives the heads a skill"),
+        ("spr", {"order": "policy"}, "method=spr reads the map before the features"),
+        ("ctrl", {"encoder_grad": "ssl", "split_at": "conv"}, "split_at=conv gives the heads"),
+    ],
+)
+def test_an_anchor_that_cannot_hold_is_refused(method, change, words):
+    anchored = RepresentationConfig(minibatches=2, anchor=1.0)
+    with pytest.raises(BadInput, match=rf"representation\.anchor=1\.0 holds .*{words}"):
+        small(method, representation=anchored, **change)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from crosstraj import ops
-from crosstraj.config import Config, preset
+from crosstraj.config import Config, preset, with_policy
 from crosstraj.errors import BadInput
 from crosstraj.learner import Learner
 from crosstraj.objectives.situations import (
@@ -18,7 +18,7 @@ from crosstraj.objectives.situations import (
     Situations,
     SituationsConfig,
     alike,
-    cross_entropy,
+    cross_entropies,
 )
 from crosstraj.optimise import Averages
 from crosstraj.policy.experience import experience
@@ -271,8 +271,14 @@ def test_the_control_predicts_the_code_of_another_pair():
     code = ops.sinkhorn(ops.unit(v) @ method.prototypes.T / 0.05, 3)
     guess = method.foretell(within[batch.earlier], method.between(batch))
     other = torch.randperm(len(code), generator=rng(2))
-    expected = cross_entropy(code[other], guess).item()
+    expected = cross_entropies(code[other], guess).mean().item()
     assert control.loss_of(features, batch, rng(2))[0].item() == pytest.approx(expected, rel=1e-4)
+    told = objective(shuffled=True)
+    pair = torch.cat([within[batch.earlier], within[batch.earlier + 1]], dim=1)
+    taken = batch.action[batch.earlier][other]  # the action of another pair, too
+    inverse = torch.nn.functional.cross_entropy(told.inverse(pair), taken)
+    found = told.loss_of(features, batch, rng(2))[1]["inverse"]
+    assert found.item() == pytest.approx(inverse.item(), rel=1e-4)
     assert method.loss_of(features, batch, rng(2))[0].item() != pytest.approx(expected, rel=1e-3)
 
 
@@ -336,7 +342,7 @@ def learnt(*, moves: bool, **changes: Any) -> dict[str, float]:
 def test_where_actions_move_the_state_they_are_worth_something_and_codes_are_not_the_level():
     figures = learnt(moves=True)
     assert figures["action_gain"] > 0.3
-    assert figures["cluster"] < figures["knowing_before"] - 0.3  # beats copying
+    assert figures["knowing_all"] < figures["knowing_before"] - 0.3  # beats copying
     assert figures["knowing_time"] > math.log(8) - 0.05
     assert figures["codes_about_level"] < 0.2
     assert figures["levels_per_cluster"] > 0.8
@@ -451,7 +457,7 @@ def test_two_threads_give_the_same_bits_each_time():
     results = []
     for _ in range(3):
         torch.set_num_threads(2)
-        config = small()
+        config = small(envs=32)  # enough numbers that the work is split between threads
         learner = learner_for(config)
         rollout = rollout_for(learner, config)
         for _ in range(2):
@@ -480,6 +486,32 @@ def test_stretches_that_are_too_short_for_a_pair_are_refused():
     config = preset("situations", "default")
     with pytest.raises(BadInput, match=r"policy\.stretch=6 is shorter than the 8 steps"):
         replace(config, policy=replace(config.policy, stretch=6))
+    other = preset("spr", "default")  # which has frames of its own
+    policy = replace(other.policy, stretch=6, advantages="rollout")
+    assert replace(other, policy=policy).policy.stretch == 6
+
+
+def test_fewer_pieces_than_minibatches_are_refused():
+    config = preset("situations", "default")
+    with pytest.raises(BadInput, match=r"policy\.stretch=256 leaves 4 pieces .*minibatches=8"):
+        replace(config, envs=4, policy=replace(config.policy, stretch=256))
+
+
+def test_daac_keeps_the_stretches_and_with_them_the_one_pass():
+    config = with_policy(preset("situations", "default"), "daac")
+    assert config.policy.stretch == 32
+    assert learner_for(replace(config, encoder="laptop", envs=4)).one_pass
+
+
+def test_a_dead_encoder_has_no_ratio_and_does_not_halt_the_run():
+    config = small()
+    learner = learner_for(config)
+    with torch.no_grad():
+        learner.agent.encoder.last.weight.zero_()
+        learner.agent.encoder.last.bias.fill_(-1.0)
+    rollout = rollout_for(learner, config)
+    metrics = learner.update(rollout, experience(rollout, rollout.reward, config.policy))
+    assert "gradient_ratio" not in metrics
 
 
 def test_a_minibatch_without_pairs_trains_the_policy_all_the_same():

@@ -409,17 +409,17 @@ def test_a_method_is_held_against_its_shortcuts_game_by_game(tmp_path: Path) -> 
         figures: dict[str, dict[str, float]] = {
             "situations": {
                 **shared,
-                "cluster": 3.0,
+                "knowing_all": 3.0,
                 "knowing_before": 3.06 if good else 3.04,  # .05 is asked for
                 "action_gain": 0.03 if good else 0.01,
                 "levels_per_cluster": 0.9,
                 "level_variance": 0.5 if good else 0.7,
                 "level_variance_untrained": 0.4,
             },
-            "ctrl": {"cluster": 2.0, "levels_per_cluster": 0.5 if good else 0.95},
+            "ctrl": {"knowing_all": 2.0, "levels_per_cluster": 0.5 if good else 0.95},
             "ppo": {"level_variance": 0.6},
-            "untrained encoder": {"cluster": 3.2 if good else 3.0},
-            "shuffled partners": {"cluster": 4.0 if good else 3.9, "knowing_nothing": 4.0},
+            "untrained encoder": {"knowing_all": 3.2 if good else 3.0},
+            "shuffled partners": {"knowing_all": 4.0 if good else 3.9, "knowing_nothing": 4.0},
         }
         own = figures[job.planned.variant]
         early = update(10, **dict.fromkeys(own, 77.0))  # not among the last updates
@@ -428,7 +428,7 @@ def test_a_method_is_held_against_its_shortcuts_game_by_game(tmp_path: Path) -> 
     make_table(plan, jobs, tmp_path / "out")
     table = json.loads((tmp_path / "out" / "table.json").read_text())
     cell = table["games"]["bigfish"]["situations"]
-    assert cell["cluster"] == pytest.approx(3.0)  # the mean of the last four
+    assert cell["knowing_all"] == pytest.approx(3.0)  # the mean of the last four
     margins = {words.split(":")[0]: m for words, m in table["demands"].items()}
     assert margins["beats repeating the code before by .05 nats"] == {
         "bigfish": pytest.approx(0.01),
@@ -453,7 +453,7 @@ def test_a_demand_that_needs_a_run_that_is_missing_is_not_judged(tmp_path: Path)
         plan_of({"situations": SITUATIONS}, seeds=(0,), table="about"), judge="situations"
     )
     jobs = prepare(plan.runs(), tmp_path)
-    fill(jobs[0], [update(20, cluster=3.0, knowing_before=3.5), judged(100, 1.0)])
+    fill(jobs[0], [update(20, knowing_all=3.0, knowing_before=3.5), judged(100, 1.0)])
     make_table(plan, jobs, tmp_path / "out")
     text = (tmp_path / "out" / "table.md").read_text()
     assert "| beats repeating the code before by .05 nats | 1 of 1 |  |" in text

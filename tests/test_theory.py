@@ -380,7 +380,7 @@ def test_the_page_names_checks_that_exist_and_every_statement_of_the_sweep() -> 
     page = (tests.parent / "docs" / "theory.md").read_text()
     code = "".join(
         (tests / f"test_{name}.py").read_text()
-        for name in ("theory", "counterexamples", "identity")
+        for name in ("theory", "counterexamples", "identity", "situations")
     )
     named = set(re.findall(r"`(test_\w+)`", page))
     assert len(named) > 30

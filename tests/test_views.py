@@ -358,3 +358,9 @@ def test_stretches_are_cut_at_another_place_in_each_row_and_dealt_in_another_ord
     (first, *_) = stretches(done, 8, 8, rng(0))
     begins = {int(first.frame[first.stretch == s][0]) // 32 for s in first.stretch.unique()}
     assert len(begins) > 16
+
+
+def test_a_row_of_one_block_stays_whole():
+    for frame, stretch in stretches(torch.zeros(8, 6, dtype=torch.bool), 3, 8, rng(4)):
+        assert torch.bincount(stretch).tolist() == [8, 8]
+        assert len(frame) == 16

@@ -175,7 +175,8 @@ class CTRL(Objective):
         centres = self.prototypes if c.code_gradient else self.prototypes.detach()
         code = ops.sinkhorn(ops.unit(v_slow) @ centres.T / c.code_temperature, c.rounds)
         log_assignment = self.assign(v)
-        cluster = -(code.index_select(0, views.partner) * log_assignment).sum(1).mean()
+        losses = -(code.index_select(0, views.partner) * log_assignment).sum(1)
+        cluster = losses.mean()
 
         # Predict neighbours: w'_n against v' of views mined from the clusters near c_n.
         anchor, mined, valid = self.mine(code.argmax(1), views.fragment, rng)
@@ -198,7 +199,7 @@ class CTRL(Objective):
             metrics["predict_rank"] = ops.effective_rank(v_pred.detach())
             metrics["action_gain"] = self.worth_of_actions(features, batch, code, cluster)
         if not self.play.full:
-            self.remember(batch, code)
+            self.remember(batch, code, losses)
         return loss, metrics
 
     @torch.no_grad()
@@ -215,17 +216,19 @@ class CTRL(Objective):
         return mixed - cluster
 
     @torch.no_grad()
-    def remember(self, batch: Batch, code: Tensor) -> None:
+    def remember(self, batch: Batch, code: Tensor, losses: Tensor) -> None:
         """Keeps the codes that are predicted, with what might predict them without learning."""
         views = batch.views
         first = views.keypoints[:, 0]
-        before = code.argmax(1) if self.config.swap_codes else torch.full_like(first, -1)
+        # Not swapped, a view predicts its own code, and there is none before it.
+        before = {"before": code} if self.config.swap_codes else {}
         self.play.add(
             code=code.index_select(0, views.partner),
+            loss=losses,
             level=batch.level.index_select(0, first),
             nothing=torch.zeros_like(first),
-            before=before,
             time=(batch.time.index_select(0, first) + 1).float().log2().long(),
+            **before,
         )
 
     def figures(self) -> Metrics:

@@ -118,15 +118,16 @@ class Proto(Objective):
             code = ops.sinkhorn(ops.unit(target) @ self.prototypes.T / c.temperature, c.rounds)
         guess = ops.unit(self.predictor(self.projector(encode(now))))
         log_assignment = (guess @ self.prototypes.T / c.temperature).log_softmax(1)
-        loss = -(code * log_assignment).sum(1).mean()
+        losses = -(code * log_assignment).sum(1)
         if not self.play.full:
             self.play.add(
                 code=code,
+                loss=losses,
                 level=batch.level,
                 nothing=torch.zeros_like(batch.level),
                 time=(batch.time + 1).float().log2().long(),
             )
-        return loss, {
+        return losses.mean(), {
             "code_entropy": ops.entropy(code).mean(),
             "mean_code_entropy": ops.entropy(code.mean(0)),
             "clusters_used": torch.tensor(float(code.argmax(1).unique().numel())),

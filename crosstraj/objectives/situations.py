@@ -61,7 +61,7 @@ class SituationsConfig:
     width: int = 256
     """Width of the projection heads (CTRL)."""
     shuffled: bool = False
-    """A control: predict the change of another pair. Costs as much and means nothing."""
+    """A control: predict the code and the action of another pair. Costs as much, means nothing."""
 
     def __post_init__(self) -> None:
         check_range(self, "objective.", "gap", "rounds", "neighbour_count", "width", at_least=1)
@@ -156,26 +156,29 @@ class Situations(Objective):
             v = self.psi(self.subject(within, batch))
             code = ops.sinkhorn(ops.unit(v) @ self.prototypes.T / c.code_temperature, c.rounds)
         other = torch.randperm(len(code), generator=rng).to(code.device)
-        target = code.index_select(0, other) if c.shuffled else code
+        other = other if c.shuffled else torch.arange(len(code), device=code.device)
+        target = code.index_select(0, other)
         log_assignment = self.foretell(source, action)
-        cluster = cross_entropy(target, log_assignment)
+        losses = cross_entropies(target, log_assignment)
+        cluster = losses.mean()
 
         loss, metrics = cluster, {"cluster": cluster}
         if c.predict_weight:
-            metrics |= self.predict(within, batch, code.argmax(1), rng)
+            metrics |= self.predict(within, batch, target.argmax(1), rng)
             loss = loss + c.predict_weight * metrics["predict"]
         if c.inverse_weight:
             pair = torch.cat([source, within.index_select(0, later)], dim=1)
-            metrics["inverse"] = F.cross_entropy(self.inverse(pair), action[:, 0])
+            taken = action[:, 0].index_select(0, other)
+            metrics["inverse"] = F.cross_entropy(self.inverse(pair), taken)
             loss = loss + c.inverse_weight * metrics["inverse"]
         with torch.no_grad():
             if not self.measured:  # on the first batch of a rollout, for it costs as much again
-                other = alike(batch.gap, rng)
-                metrics |= self.worth(source, action, target, log_assignment, other)
+                strange = alike(batch.gap, rng)
+                metrics |= self.worth(source, action, target, cluster, strange)
                 metrics |= clustering_health(v, code, self.prototypes, c.code_temperature, c.rounds)
                 self.measured = True
             if not self.play.full:
-                self.remember(source, batch, code)
+                self.remember(source, batch, target, losses)
         return loss, metrics
 
     def without_stretch(self, features: Tensor, stretch: Tensor) -> Tensor:
@@ -231,7 +234,7 @@ class Situations(Objective):
         }
 
     def worth(
-        self, source: Tensor, action: Tensor, target: Tensor, true: Tensor, other: Tensor
+        self, source: Tensor, action: Tensor, target: Tensor, loss: Tensor, other: Tensor
     ) -> Metrics:
         """How much worse the prediction is with the actions, or the frames, of other pairs.
 
@@ -240,13 +243,12 @@ class Situations(Objective):
         with without_statistics(self.theta):
             actions = self.foretell(source, action.index_select(0, other))
             frames = self.foretell(source.index_select(0, other), action)
-        loss = cross_entropy(target, true)
         return {
-            "action_gain": cross_entropy(target, actions) - loss,
-            "frame_gain": cross_entropy(target, frames) - loss,
+            "action_gain": cross_entropies(target, actions).mean() - loss,
+            "frame_gain": cross_entropies(target, frames).mean() - loss,
         }
 
-    def remember(self, source: Tensor, batch: Batch, code: Tensor) -> None:
+    def remember(self, source: Tensor, batch: Batch, code: Tensor, loss: Tensor) -> None:
         """Keeps the codes with what might predict them: the earlier code, time, the action."""
         with without_statistics(self.psi):
             v = self.psi(source)
@@ -254,9 +256,10 @@ class Situations(Objective):
         place, time = (x.index_select(0, batch.earlier) for x in (batch.place, batch.time))
         self.play.add(
             code=code,
+            loss=loss,
             level=batch.level.index_select(0, batch.earlier),
             nothing=torch.zeros_like(place),
-            before=ops.sinkhorn(scores, self.config.rounds).argmax(1),
+            before=ops.sinkhorn(scores, self.config.rounds),
             time=place * 32 + (time + 1).float().log2().long(),  # times in powers of two
             action=batch.action.index_select(0, batch.earlier),
         )
@@ -281,9 +284,9 @@ class Situations(Objective):
         )
 
 
-def cross_entropy(target: Tensor, log_assignment: Tensor) -> Tensor:
-    """Of assignments [B, C] against codes [B, C], in nats."""
-    return -(target * log_assignment).sum(1).mean()
+def cross_entropies(target: Tensor, log_assignment: Tensor) -> Tensor:
+    """[B] of assignments [B, C] against codes [B, C], in nats."""
+    return -(target * log_assignment).sum(1)
 
 
 def alike(label: Tensor, rng: torch.Generator) -> Tensor:

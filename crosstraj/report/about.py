@@ -20,7 +20,7 @@ from crosstraj.report.returns import heading
 
 LAST = 4  # updates whose figures are averaged: one rollout's are noisy
 FIGURES = {  # of a row -> heading
-    "cluster": "loss",
+    "knowing_all": "loss",
     "knowing_before": "repeating",
     "knowing_time": "position, time",
     "knowing_action": "action alone",
@@ -46,7 +46,7 @@ class Demand(NamedTuple):
 
 def above(figure: str, least: float) -> Callable[[Figures, ByVariant], float]:
     """How far knowing something else alone is worse than the method, beyond what is asked."""
-    return lambda own, others: own[figure] - own["cluster"] - least
+    return lambda own, others: own[figure] - own["knowing_all"] - least
 
 
 DEMANDS = (
@@ -55,13 +55,13 @@ DEMANDS = (
     Demand("beats position and time by .05 nats", above("knowing_time", 0.05)),
     Demand(
         "beats the same heads on an untrained encoder by .05 nats",
-        lambda own, others: others["untrained encoder"]["cluster"] - own["cluster"] - 0.05,
+        lambda own, others: others["untrained encoder"]["knowing_all"] - own["knowing_all"] - 0.05,
     ),
     Demand(
         "shuffled partners cannot be foretold: within .02 of knowing nothing",
         lambda _, others: (
             0.02
-            + others["shuffled partners"]["cluster"]
+            + others["shuffled partners"]["knowing_all"]
             - others["shuffled partners"]["knowing_nothing"]
         ),
     ),

@@ -96,7 +96,7 @@ PANELS: list[tuple[str, Series]] = [
     (
         "what predicts the codes (nats, lower is better)",
         {
-            "cluster": ("the method", ORANGE, "-"),
+            "knowing_all": ("the method", ORANGE, "-"),
             "knowing_before": ("repeating the code before", BLUE, "-"),
             "knowing_time": ("position and time", PURPLE, "-"),
             "knowing_action": ("the action alone", GREEN, "-"),
