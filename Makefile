@@ -30,7 +30,7 @@ run: $(READY)
 	$(FIRST)
 	@run=$(FIRST_RUN) && page=$$($(BIN)/crosstraj report "$$run") && \
 	echo "open the report in a browser: $$page" && \
-	page=$$($(BIN)/crosstraj explore "$$run" --views 1000) && \
+	page=$$($(BIN)/crosstraj explore "$$run" --views 1000 --span 8) && \
 	echo "open the map of what it learnt in a browser: $$page"
 
 test: $(READY)

@@ -155,9 +155,11 @@ class Situations(Objective):
         with torch.no_grad():
             v = self.psi(self.subject(within, batch))
             code = ops.sinkhorn(ops.unit(v) @ self.prototypes.T / c.code_temperature, c.rounds)
-        other = torch.randperm(len(code), generator=rng).to(code.device)
-        other = other if c.shuffled else torch.arange(len(code), device=code.device)
-        target = code.index_select(0, other)
+        pairs = torch.arange(len(code))  # whose code and action each must tell: its own
+        if c.shuffled:
+            pairs = torch.randperm(len(code), generator=rng)
+        pairs = pairs.to(code.device)
+        target = code.index_select(0, pairs)
         log_assignment = self.foretell(source, action)
         losses = cross_entropies(target, log_assignment)
         cluster = losses.mean()
@@ -168,7 +170,7 @@ class Situations(Objective):
             loss = loss + c.predict_weight * metrics["predict"]
         if c.inverse_weight:
             pair = torch.cat([source, within.index_select(0, later)], dim=1)
-            taken = action[:, 0].index_select(0, other)
+            taken = action[:, 0].index_select(0, pairs)
             metrics["inverse"] = F.cross_entropy(self.inverse(pair), taken)
             loss = loss + c.inverse_weight * metrics["inverse"]
         with torch.no_grad():
