@@ -58,10 +58,10 @@ class RepresentationConfig:
     """Weight of the objective's loss; with 0 it rests, and where the policy trains the encoder
     the run equals the policy alone, to the bit."""
     max_ratio: float = 0.0
-    """In a joint step, bound the objective's gradient on the encoder to this many times the
-    policy's; 0 means no bound."""
+    """Bound the objective's gradient on the encoder to this many times the policy's; 0 means no
+    bound. Only --order joint has it."""
     anchor: float = 0.0
-    """In a pass of its own, weight of a loss that holds the policy and its values in place."""
+    """Weight of a penalty that keeps the policy as it was in the objective's own pass (PPG: 1)."""
 
     def __post_init__(self) -> None:
         check_range(self, "representation.", "epochs", "minibatches", at_least=1)
@@ -84,7 +84,7 @@ class EvaluationConfig:
     greedy: bool = False
     """Take the most probable action instead of a sampled one."""
     held_out: Literal["unseen", "validation", "both"] = "unseen"
-    """Levels to play beside the training ones: unseen, or validation, which choices are made by."""
+    """Levels to evaluate beside the training ones: unseen, validation (to choose by), or both."""
 
     @property
     def splits(self) -> tuple[LevelSplit, ...]:
@@ -199,7 +199,7 @@ class Config:
     split_at: SplitAt = "fc"
     """Where the policy's gradient stops: below the features, or below its own last layer (ATC)."""
     order: Order = "objective"
-    """Which update comes first; or both in one step, policy.epochs times, at the policy's rate."""
+    """Update the policy or the objective first, or take one joint step on the summed loss."""
     on_nonfinite: Literal["halt", "rollback"] = "halt"
     """When a loss, gradient or reward is not finite: stop, or go back to the last checkpoint."""
     phases: tuple[Phase, ...] = ()
@@ -512,7 +512,7 @@ def preset(method: str, name: str) -> Config:
             config = Config(
                 method="driml", objective=DRIMLConfig(), encoder_grad="both", order="joint"
             )
-        case "situations":  # rides on the policy's own pass, never stronger than its gradient
+        case "situations":  # shares the policy's pass, and is kept below its gradient
             config = Config(
                 method="situations",
                 objective=SituationsConfig(),

@@ -34,7 +34,7 @@ METHODS = {
         "Mazoure et al., Deep Reinforcement and InfoMax Learning, NeurIPS 2020",
     ),
     "situations": Entry(
-        "PPO, and foretell the cluster of a later frame from an earlier one and the actions taken",
+        "PPO, and predict the cluster of a later frame from an earlier one and the actions between",
         "ours, after CTRL: docs/methods.md",
     ),
     "spr": Entry(
@@ -50,13 +50,13 @@ METHODS = {
         "Yarats et al., Proto-RL, ICML 2021; phases: CTRL paper, appendix",
     ),
     "pse": Entry(
-        "PPO, and embeddings in which steps are near that policies of two levels act alike from",
+        "PPO, and embed two states close together if good policies act alike from there on",
         "Agarwal et al., Contrastive Behavioral Similarity Embeddings, ICLR 2021",
     ),
 }
 
 PRESETS = {
-    "default": Entry("ours: the best values known so far", "docs/methods.md"),
+    "default": Entry("our own choice of values", "docs/methods.md"),
     "paper": Entry(
         "the paper's values, each ambiguity resolved", "CTRL paper, table of experiment parameters"
     ),

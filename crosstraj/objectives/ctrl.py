@@ -62,7 +62,7 @@ class CTRLConfig:
     code_gradient: bool = False
     """Let E learn through the codes, too (released code; SwAV and Proto-RL do not)."""
     target_decay: float = 0.0
-    """Codes and mined views come from a slow copy: its old weight per step; 0: there is none."""
+    """EMA decay of the target network; 0 means no target network."""
     predictors: bool = True
     """w = theta(v). Off, as released: P from v, and an untrained theta_pred on mined views."""
     unit_projection: bool = True
@@ -82,7 +82,7 @@ class CTRLConfig:
     predict_weight: float = 1.0
     """Weight of L_pred; 0 is the ablation "no pred"."""
     least_rank: float = 32.0
-    """Effective rank below which a loss unfolds the features; 0: none (the paper)."""
+    """Penalise an effective feature rank below this value; 0 turns it off (paper)."""
     head_norm: HeadNorm = "batch"
     """Normalisation inside the four projection heads (the paper has none, and collapses)."""
     view_encoder: ViewEncoder = "mlp"

@@ -38,14 +38,14 @@ LEAST = 8  # steps of a stretch that carries a pair: its mean must not give a fr
 
 @dataclass(frozen=True)
 class SituationsConfig:
-    """All values are ours; docs/learning.md says which were tried."""
+    """All values are ours, and none has been tuned yet; docs/learning.md says what they are for."""
 
     clusters: int = 64
     """C, the number of prototypes."""
     gap: int = 4
-    """Pairs lie 1, 2, 4, ... up to this many steps apart."""
+    """Largest distance in steps between the frames of a pair; distances are powers of two."""
     centred: bool = True
-    """Take from each frame what its stretch has in common; off, levels may be told apart."""
+    """Subtract the mean features of its stretch from each frame: a constant background is gone."""
     code_temperature: float = 0.05
     """Sharpness of the codes (SwAV)."""
     temperature: float = 0.1
@@ -53,7 +53,7 @@ class SituationsConfig:
     rounds: int = 3
     """Sinkhorn iterations (SwAV, Proto-RL)."""
     inverse_weight: float = 1.0
-    """Weight of telling the first action from the two frames (inverse dynamics)."""
+    """Weight of the inverse-dynamics loss: predict the first action from the two frames."""
     predict_weight: float = 0.0
     """Weight of predicting views of near clusters in other levels, as CTRL does."""
     neighbour_count: int = 3

@@ -24,11 +24,11 @@ class PolicyConfig:
     minibatches: int = 8
     """Optimiser steps per pass."""
     stretch: int = 0
-    """Deal minibatches in stretches of this many consecutive steps; 0 shuffles single steps."""
+    """Build minibatches of this many consecutive steps of an episode; 0 shuffles single steps."""
     learning_rate: float = 5e-4
     """Adam's step size."""
     head_rate: float = 1.0
-    """What is not the encoder steps so many times as far; a value network of its own does not."""
+    """Learning-rate multiplier for the policy and value heads (not for DAAC's value network)."""
     adam_epsilon: float = 1e-5
     """Adam's epsilon."""
     max_grad_norm: float = 0.5
