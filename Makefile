@@ -50,9 +50,9 @@ bench: $(READY)
 bench-full: $(READY)
 	$(BIN)/python -m benchmarks.full
 
-# The shipped PPO run beside OpenAI's curve.
+# The shipped PPO runs beside OpenAI's curves.
 outside-check: $(READY)
-	$(BIN)/python -m crosstraj.report.outside results/ppo-starpilot
+	$(BIN)/python -m crosstraj.report.outside results/ppo-starpilot results/outside/*
 
 .PHONY: learning results
 # The pages on what CTRL learns and on the searches behind it, tables and numbers from results/.

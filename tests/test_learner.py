@@ -24,9 +24,12 @@ from tests.test_rollout import Scripted
 
 
 def small(method: str = "ctrl", **changes: object) -> Config:
-    config = replace(preset(method, "default"), encoder="laptop", envs=4, rollout_steps=16)
+    config = preset(method, "default")
     config = replace(
         config,
+        encoder="laptop",
+        envs=4,
+        rollout_steps=16,
         policy=replace(config.policy, epochs=2, minibatches=2),
         representation=RepresentationConfig(minibatches=2),
     )
