@@ -20,10 +20,7 @@ def labels(values: Tensor) -> Tensor:
 
 def group_means(rows: Tensor, group: Tensor) -> tuple[Tensor, Tensor]:
     """Sizes [G] and mean rows [G, D] of groups numbered from 0."""
-    size = torch.bincount(group)
-    total = torch.segment_reduce(
-        rows.index_select(0, group.argsort(stable=True)), "sum", lengths=size
-    )
+    size, total = ops.group_sums(rows, group, int(group.max()) + 1)
     return size, total / size[:, None]
 
 
@@ -89,10 +86,9 @@ def known_alone(key: Tensor, code: Tensor, rng: torch.Generator) -> Tensor:
     halves = torch.randperm(count, generator=rng).to(code.device).tensor_split(2)
     losses = []
     for fitted, tested in (halves, halves[::-1]):
-        size = torch.bincount(key[fitted], minlength=int(key.max()) + 1)
-        rows = code.index_select(0, fitted[key[fitted].argsort(stable=True)])
-        total = torch.segment_reduce(rows, "sum", lengths=size)
-        mean = code.index_select(0, fitted).mean(0)
+        rows = code.index_select(0, fitted)
+        size, total = ops.group_sums(rows, key[fitted], int(key.max()) + 1)
+        mean = rows.mean(0)
         table = (total + SMOOTHING * mean) / (size[:, None] + SMOOTHING)
         guess = table.index_select(0, key[tested]).log()
         losses.append(-(code.index_select(0, tested) * guess).sum(1).mean())

@@ -124,7 +124,7 @@ class Learner(Parts):
             self.objective_optimiser.zero()
             if shared:
                 batch = self.objective.batch(rollout, minibatch, self.streams.objective)
-                frames = batch.frames if batch else rollout.frames()[minibatch.frame]
+                frames = rollout.frames()[minibatch.frame] if batch is None else batch.frames
                 chosen = self.policy_steps(steps, minibatch.frame)
                 terms, (own, gain, _) = self.shared_backward(frames, chosen, batch, gain, averages)
             else:

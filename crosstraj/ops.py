@@ -93,10 +93,20 @@ def mine(
     occupied = torch.zeros(len(prototypes), dtype=torch.bool, device=cluster.device)
     occupied.index_fill_(0, cluster, True)
     near, exists = neighbour_clusters(prototypes, occupied, count, order)
-    mine = cluster[anchor]
+    home = cluster[anchor]
     own = None if own_group else group[anchor]
-    mined, offered = draw_members(cluster, group, near[mine], own, rng)
-    return mined, offered & exists[mine]
+    mined, offered = draw_members(cluster, group, near[home], own, rng)
+    return mined, offered & exists[home]
+
+
+def group_sums(rows: Tensor, group: Tensor, groups: int) -> tuple[Tensor, Tensor]:
+    """Sizes [G] and sums [G, D] of rows [F, D] by group; group: [F] in 0 .. groups - 1.
+
+    Adds in a fixed order on any number of threads, forward and backward.
+    """
+    size = torch.bincount(group, minlength=groups)
+    together = rows.index_select(0, group.argsort(stable=True))  # a group's rows side by side
+    return size, torch.segment_reduce(together, "sum", lengths=size)
 
 
 def centred(features: Tensor, group: Tensor, groups: int) -> Tensor:
@@ -105,9 +115,7 @@ def centred(features: Tensor, group: Tensor, groups: int) -> Tensor:
     Gradient flows through the mean, too. Both directions add in a fixed order on any number of
     threads, as the backward pass of `mean[group]` would not.
     """
-    size = torch.bincount(group, minlength=groups)
-    together = features.index_select(0, group.argsort(stable=True))  # a group's rows side by side
-    total = torch.segment_reduce(together, "sum", lengths=size)
+    size, total = group_sums(features, group, groups)
     mean = total / size.clamp(min=1)[:, None]  # a group that has no rows is never asked for
     return features - mean.index_select(0, group)
 

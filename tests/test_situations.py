@@ -221,17 +221,18 @@ def test_the_loss_equals_the_slow_loop():
     for stretch in range(4):
         within[batch.stretch == stretch] -= features[batch.stretch == stretch].mean(0)
     subject = method.subject(within, batch)
-    v, w = method.psi(subject), None
+    v = method.psi(subject)
     code = ops.sinkhorn(ops.unit(v) @ method.prototypes.T / c.code_temperature, c.rounds)
     source = within[batch.earlier]
     w = method.theta(method.psi(method.film(source, method.between(batch))))
+    code, w = code.detach(), w.detach()
     cluster, inverse = 0.0, 0.0
     for row in range(len(batch.earlier)):
-        scores = ops.unit(w)[row] @ method.prototypes.T / c.temperature
+        scores = ops.unit(w)[row] @ method.prototypes.detach().T / c.temperature
         cluster -= float((code[row] * scores.log_softmax(0)).sum()) / len(batch.earlier)
         pair = torch.cat([source[row], within[batch.earlier[row] + 2]])
         taken = batch.action[batch.earlier[row]]
-        inverse -= float(method.inverse(pair).log_softmax(0)[taken]) / len(batch.earlier)
+        inverse -= method.inverse(pair).log_softmax(0)[taken].item() / len(batch.earlier)
     assert metrics["cluster"].item() == pytest.approx(cluster, rel=1e-4)
     assert metrics["inverse"].item() == pytest.approx(inverse, rel=1e-4)
     assert total.item() == pytest.approx(cluster + inverse, rel=1e-4)
