@@ -45,7 +45,8 @@ def train(arguments: list[str]) -> None:
     if not config.machine.low_memory:
         keep_memory()
     from crosstraj.envs import GAMES
-    from crosstraj.health import verdict
+    from crosstraj.health import first_rank, verdict
+    from crosstraj.logs import read_rows
     from crosstraj.signals import Stop
     from crosstraj.train import open_run
     from crosstraj.train import train as train_run
@@ -66,7 +67,8 @@ def train(arguments: list[str]) -> None:
             _draw(directory)
     _print_results(config, summary)
     with spared():
-        if said := verdict(summary, levels=config.env in GAMES):
+        before = first_rank(read_rows(directory / "metrics.jsonl"))
+        if said := verdict(summary, levels=config.env in GAMES, rank_before=before):
             print(f"the representation: {said}")
         print("files:", *sorted(directory.iterdir()), sep="\n  ", flush=True)
 

@@ -4,22 +4,32 @@ The verdict on a clustering has two parts: is it collapsed or not, and what are 
 """
 
 import math
+from collections.abc import Iterable
+from typing import Any
 
 from crosstraj.config import Config
 from crosstraj.objectives import CTRLConfig, DBCConfig, ProtoConfig, PSEConfig, SituationsConfig
 from crosstraj.phases import in_words
 
+FEW = 10.0  # an effective rank below this, if it was more than twice as high at first, has fallen
+
 
 class Watch:
-    """Says what there is to say once, when it begins; not again with every update."""
+    """Says what there is to say once, when it begins; not again with every update.
 
-    def __init__(self, config: Config) -> None:
+    rows: what a run that goes on has recorded before; figures that fall have fallen since then.
+    """
+
+    def __init__(self, config: Config, rows: Iterable[dict[str, Any]] = ()) -> None:
         self.config = config
         self.known: set[str] = set()
+        self.first_rank = first_rank(rows)
 
     def news(self, metrics: dict[str, float]) -> list[str]:
         """Sentences for what holds now and did not hold before."""
-        now = complaints(metrics, self.config)
+        if math.isnan(self.first_rank):
+            self.first_rank = first_rank([metrics])
+        now = complaints(metrics, self.config, self.first_rank)
         if "phase" in metrics:
             sentence = in_words(self.config.schedule, int(metrics["phase"]) - 1)
             now[sentence] = sentence
@@ -28,9 +38,16 @@ class Watch:
         return fresh
 
 
-def complaints(metrics: dict[str, float], config: Config) -> dict[str, str]:
-    """A sentence for each thing that is wrong, by its name; none when all is well."""
-    found: dict[str, str | None] = {}
+def complaints(
+    metrics: dict[str, float], config: Config, rank_before: float = math.nan
+) -> dict[str, str]:
+    """A sentence for each thing that is wrong, by its name; none when all is well.
+
+    rank_before: the effective rank of the features when the run began, if it is known.
+    """
+    found: dict[str, str | None] = {
+        "rank": fallen_rank(rank_before, metrics.get("feature_rank", math.nan))
+    }
     match config.objective:
         case CTRLConfig(clusters=clusters) | SituationsConfig(clusters=clusters):
             found["collapse"] = collapse(metrics, clusters)
@@ -44,6 +61,25 @@ def complaints(metrics: dict[str, float], config: Config) -> dict[str, str]:
         case _:
             pass
     return {name: sentence for name, sentence in found.items() if sentence is not None}
+
+
+def first_rank(rows: Iterable[dict[str, Any]]) -> float:
+    """The first effective rank that a run recorded, of an encoder that has hardly learnt."""
+    return next((row["feature_rank"] for row in rows if "feature_rank" in row), math.nan)
+
+
+def fallen_rank(before: float, now: float) -> str | None:
+    """Do the features vary in far fewer directions than they did? Whatever the method.
+
+    Both conditions are needed: on starpilot PPO's rank falls from 95 to 29 and rises again, on maze
+    it is 9 before anything is learnt.
+    """
+    if not (now < FEW and now < before / 2):
+        return None
+    return (
+        f"the features have folded: their effective rank is {now:.1f}, and was {before:.1f} at "
+        f"first (alive: above {FEW:.0f}, or half of what it was); see docs/methods.md#rank"
+    )
 
 
 def collapse(metrics: dict[str, float], clusters: int) -> str | None:
@@ -62,13 +98,17 @@ def collapse(metrics: dict[str, float], clusters: int) -> str | None:
     )
 
 
-def verdict(metrics: dict[str, float], *, levels: bool = True) -> str | None:
-    """Both parts in one sentence, from the newest figures; None for a method without codes.
+def verdict(
+    metrics: dict[str, float], *, levels: bool = True, rank_before: float = math.nan
+) -> str | None:
+    """All parts in one sentence, from the newest figures; None where there is nothing to say.
 
+    A fallen rank is said of every method, the rest of those with codes.
     levels: does the environment have levels? Else the figures are about episodes.
     """
+    folded = fallen_rank(rank_before, metrics.get("feature_rank", math.nan))
     if "codes_about_level" not in metrics:
-        return None
+        return folded
     collapsed = metrics.get("view_cosine", metrics.get("target_cosine", 0.0)) > 0.95
     share = min(1.0, max(0.0, metrics["codes_about_level"]))
     where = "level" if levels else "episode"
@@ -82,6 +122,8 @@ def verdict(metrics: dict[str, float], *, levels: bool = True) -> str | None:
         parts.append(f"they are foretold {better} than by repeating the code before")
     if "action_gain" in metrics:
         parts.append(f"knowing the actions is worth {metrics['action_gain']:.3f} nats")
+    if folded:
+        parts.append(folded)
     return "; ".join(parts)
 
 

@@ -80,8 +80,8 @@ def train(config: Config, run: Run, display: Display, stop: Stop) -> dict[str, A
     resume(training, run, display)
     if config.saving.tensorboard:
         show_in_tensorboard(run.metrics, run.directory / "tensorboard", run.warn)
-    saved, spent, watch = time.monotonic(), time.process_time(), Watch(config)
-    latest = latest_figures(run)
+    saved, spent = time.monotonic(), time.process_time()
+    latest, watch = latest_figures(run), Watch(config, read_rows(run.metrics.path))
     display.show(training.frames, latest)
     try:
         while True:

@@ -373,9 +373,24 @@ def test_the_health_of_a_run_is_its_last_figures_the_median_kl_and_the_change_of
     assert ["a", "bigfish", "2", "60", "–", "**9.00**", "–", "–", "1.00", "–"] in lines
     assert ["**holds**", "", "", "", *["1 of 2"] * 6] in lines
     assert "**Partial**: 1 of 4 runs are finished, 2 more have begun" in table.read_text()
+    assert "folded" not in table.read_text()
     found = json.loads(data.read_text())
     assert found["holds"]["all"] == 1
     assert found["runs"][0]["feature scale over its start"] == pytest.approx(3.0)
+
+
+def test_the_health_table_says_in_words_whose_rank_has_fallen(tmp_path: Path) -> None:
+    plan = plan_of({"ppo": PPO, "dbc": {"method": "dbc", "preset": "paper"}}, table="health")
+    jobs = prepare(plan.runs(), tmp_path / "runs")
+    for job in jobs:
+        last = 22.8 if job.planned.variant == "ppo" else 3.7
+        ranks = enumerate((30.0, 25.0, last), 1)
+        fill(job, [update(20 * at, feature_rank=rank, feature_std=1.0) for at, rank in ranks])
+    text = make_table(plan, jobs, tmp_path / "out")[0].read_text()
+    said = [line for line in text.splitlines() if "folded" in line]
+    assert len(said) == sum(job.planned.variant == "dbc" for job in jobs)
+    assert all(line.startswith("- dbc, ") for line in said)
+    assert all("effective rank is 3.7, and was 30.0 at first" in line for line in said)
 
 
 @pytest.mark.parametrize("name", ["learn_steps", "learn_rate", "health", "learn", "learn_1m"])

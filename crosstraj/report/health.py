@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from crosstraj.health import fallen_rank, first_rank
 from crosstraj.logs import read_rows
 from crosstraj.plan import Experiment
 from crosstraj.report.cells import NONE, row
@@ -69,7 +70,7 @@ CRITERIA = (
 
 def health(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
     """A line per run and criterion by criterion; what does not hold is in bold."""
-    begun = [(result, measures(result)) for result in results if result.frames]
+    begun = [(result, measures(updates(result))) for result in results if result.frames]
     names = [criterion.name for criterion in CRITERIA]
     lines = [
         row("variant", "game", "seed", "frames", *names, "all hold"),
@@ -88,7 +89,7 @@ def health(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
         c.name: sum(map(c.holds, column)) for c, column in zip(CRITERIA, columns, strict=True)
     } | {"all": sum(map(all_hold, judged))}
     lines.append(row("**holds**", *[""] * 3, *(f"{n} of {len(judged)}" for n in holds.values())))
-    text = [heading(plan, results), "\n".join(lines), NOTES]
+    text = [heading(plan, results), "\n".join(lines), *folded(results), NOTES]
     (out / "table.md").write_text("\n\n".join(text) + "\n")
     found = {
         "experiment": plan.name,
@@ -114,12 +115,25 @@ NOTES = (
 )
 
 
-def measures(result: Result) -> tuple[float, ...]:
-    rows = [
+def folded(results: list[Result]) -> list[str]:
+    """A list of the runs whose rank has fallen, each in words; empty if there are none."""
+    said = []
+    for run in results:
+        rows = updates(run)
+        if sentence := fallen_rank(first_rank(rows), rank(rows)):
+            said.append(f"- {run.variant}, {run.game}, seed {run.seed}: {sentence}.")
+    return ["\n".join(said)] if said else []
+
+
+def updates(result: Result) -> Rows:
+    return [
         row
         for row in read_rows(Path(result.directory) / "metrics.jsonl")
         if row["row"] == "update" and row["frames"] <= result.frames
     ]
+
+
+def measures(rows: Rows) -> tuple[float, ...]:
     return tuple(criterion.measure(rows) for criterion in CRITERIA)
 
 
