@@ -1,7 +1,8 @@
 """DRIML: features of a step must tell which frame follows it (Mazoure et al., NeurIPS 2020).
 
 The global term with k uniform in {1, 2}, as the authors' command for Procgen has it. Differs: PPO
-instead of C51, and pairs never cross an episode's end (docs/methods.md).
+instead of C51, pairs never cross an episode's end, and negatives that lie near the positive in
+time, of which a draw from the source's replay has almost none, are left out (docs/methods.md).
 """
 
 import math
@@ -16,9 +17,9 @@ from torch import Tensor
 from crosstraj import ops
 from crosstraj.errors import check_range
 from crosstraj.networks import FEATURES, ResidualMLP
-from crosstraj.objectives.base import Encoder, Metrics, Objective
+from crosstraj.objectives.base import Metrics, Objective
 from crosstraj.rollout import Rollout
-from crosstraj.views import windows
+from crosstraj.views import Stretches, fragments, windows
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,10 @@ class DRIMLConfig:
 
     lag: int = 2
     """k is uniform in 1 ... lag."""
+    apart: int = 4
+    """Frames within this many steps of the positive, in its episode, are no negatives; 0 leaves out
+    the positive itself alone, as another pair's target. Of 256 draws from the source's replay of a
+    million frames, 1 in 400 has another as near as this."""
     width: int = 512
     """Width of the compared vectors."""
     action_width: int = 64
@@ -38,6 +43,7 @@ class DRIMLConfig:
 
     def __post_init__(self) -> None:
         check_range(self, "objective.", "lag", "width", "action_width", at_least=1)
+        check_range(self, "objective.", "apart", at_least=0)
         check_range(self, "objective.", "score_bound", above=0)
 
     def needs(self) -> tuple[int, str]:
@@ -49,9 +55,12 @@ class Batch(NamedTuple):
     action: Tensor  # [F] int64
     now: Tensor  # [B] positions in `frames`
     later: Tensor  # [B] positions of the frames that follow, k steps on
+    moment: Tensor  # [B] of those frames: differences count steps within an episode, else are large
 
 
 class DRIML(Objective):
+    reads_stretches = True
+
     def __init__(self, config: DRIMLConfig, actions: int, rng: torch.Generator) -> None:
         super().__init__()
         self.config, self.actions = config, actions
@@ -60,33 +69,61 @@ class DRIML(Objective):
         self.psi_later = ResidualMLP(FEATURES, config.width, rng)
 
     def minibatches(self, rollout: Rollout, count: int, rng: torch.Generator) -> Iterator[Batch]:
-        frames, action = rollout.frames(), rollout.action.flatten()
-        for frame, position, valid in windows(
-            rollout.done.cpu(), count, self.config.lag + 1, 1, rng
-        ):
-            k = torch.randint(1, self.config.lag + 1, (len(position), 1), generator=rng)
+        lag = self.config.lag
+        for frame, position, valid in windows(rollout.done.cpu(), count, lag + 1, 1, rng):
+            k = torch.randint(1, lag + 1, (len(position), 1), generator=rng)
             inside = valid.gather(1, k).squeeze(1)
-            if not inside.any():
-                continue
-            place, chosen = frame.to(frames.device), position[inside]
-            yield Batch(
-                frames.index_select(0, place),
-                action.index_select(0, place),
-                chosen[:, 0].to(frames.device),
-                chosen.gather(1, k[inside]).squeeze(1).to(frames.device),
-            )
+            if inside.any():
+                yield self.batch_of(rollout, frame, position[inside, 0], k[inside, 0])
 
-    def loss(self, encode: Encoder, batch: Batch, rng: torch.Generator) -> tuple[Tensor, Metrics]:
+    def batch(self, rollout: Rollout, minibatch: Stretches, rng: torch.Generator) -> Batch | None:
+        frame, stretch = (field.cpu() for field in minibatch)
+        k = torch.randint(1, self.config.lag + 1, (len(frame),), generator=rng)
+        later = torch.arange(len(frame)) + k
+        inside = later < stretch.bincount().cumsum(0)[stretch]  # before the first of the next one
+        if not inside.any():
+            return None
+        return self.batch_of(rollout, frame, inside.nonzero().squeeze(1), k[inside])
+
+    def batch_of(self, rollout: Rollout, frame: Tensor, now: Tensor, k: Tensor) -> Batch:
+        """frame: [F] flat indices into the rollout; now, k: [B] positions there, and lags."""
+        steps, envs = rollout.done.shape
+        device = rollout.obs.device
+        place, now, k = frame.to(device), now.to(device), k.to(device)
+        target = place.index_select(0, now + k)
+        episode = fragments(rollout.done).flatten().index_select(0, target)
+        return Batch(
+            rollout.frames().index_select(0, place),
+            rollout.action.flatten().index_select(0, place),
+            now,
+            now + k,
+            episode * (steps + self.config.apart) + target // envs,
+        )
+
+    def loss_of(
+        self, features: Tensor, batch: Batch, rng: torch.Generator
+    ) -> tuple[Tensor, Metrics]:
         c = self.config
-        features = encode(batch.frames)
         code = self.action_code(F.one_hot(batch.action, self.actions).to(features))
         now = self.psi_now(torch.cat([features, code], dim=-1).index_select(0, batch.now))
         later = self.psi_later(features.index_select(0, batch.later))
         scores = now @ later.T / math.sqrt(c.width)
-        contrast = ops.info_nce(c.score_bound * torch.tanh(scores / c.score_bound))
+        near = near_positive(batch.moment, c.apart)
+        bent = c.score_bound * torch.tanh(scores / c.score_bound)
+        contrast = ops.info_nce(bent.masked_fill(near, -math.inf))
         evidence = {
             "contrast": contrast,
-            "contrast_blind": torch.tensor(math.log(len(scores))),
-            "top_one": ops.top_one(scores),
+            "contrast_blind": (~near).sum(1).log().mean(),
+            "top_one": ops.top_one(scores.detach().masked_fill(near, -math.inf)),
         }
         return c.weight * contrast, evidence
+
+
+def near_positive(moment: Tensor, apart: int) -> Tensor:
+    """[B, B] whether j is no negative of i: another pair's target within `apart` steps of i's own.
+
+    (t, k=1) and (t - 1, k=2) have one target, so that without this half of the anchors would be
+    asked to tell a frame from itself.
+    """
+    near = (moment[:, None] - moment).abs() <= apart
+    return near.fill_diagonal_(False)
