@@ -16,6 +16,7 @@ from crosstraj.errors import BadInput, check_range, unknown
 from crosstraj.methods import METHODS, PRESETS
 from crosstraj.networks import EncoderKind, FeatureNorm, Pooling, SplitAt
 from crosstraj.objectives import (
+    ONE_PASS,
     CTRLConfig,
     CURLConfig,
     DBCConfig,
@@ -274,7 +275,7 @@ class Config:
                 f"policy.stretch={stretch} leaves {blocks} pieces of a rollout for "
                 f"policy.minibatches={count}; lower either, or raise rollout_steps or envs"
             )
-        if self.order != "joint" or not isinstance(self.objective, SituationsConfig):
+        if self.order != "joint" or not isinstance(self.objective, ONE_PASS):
             return
         if stretch < needed:
             raise BadInput(
@@ -404,6 +405,9 @@ def _paper(config: Config) -> Config:
     """CTRL paper, table of parameters; ambiguities as in docs/methods.md#ctrl."""
     if config.phases:
         return replace(config, frames=16_000_000)  # 8M for each half
+    if isinstance(config.objective, DBCConfig):
+        # The paper says nothing of it; the authors of DBC do so.
+        return replace(config, objective=replace(config.objective, model_trains_encoder=True))
     if not isinstance(config.objective, CTRLConfig):
         return config
     objective = replace(

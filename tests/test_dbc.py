@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -110,7 +111,8 @@ def test_the_likelihood_is_the_gaussian_density_and_its_target_has_no_gradient()
 
     # One pair, from a frame whose latent is constant to one that depends on the encoder: were the
     # target live, the encoder would learn from it.
-    method = DBC(DBCConfig(bisimulation_weight=0.0, layer_norm=False), 5, rng())
+    config = DBCConfig(bisimulation_weight=0.0, layer_norm=False, model_trains_encoder=True)
+    method = DBC(config, 5, rng())
     batch, encoder = make_batch(2), Linear()
     batch = batch._replace(now=torch.tensor([0]), later=torch.tensor([1]))
     batch.frames[0] = 0
@@ -120,6 +122,43 @@ def test_the_likelihood_is_the_gaussian_density_and_its_target_has_no_gradient()
     method.loss(encoder, batch, rng())[0].backward()
     assert not encoder.weight.grad.any()
     assert method.model.mean.weight.grad.any()
+
+
+def gradients(**values: Any) -> dict[str, Tensor]:
+    """Of one loss on given weights and draws; the encoder's beside those of the method's parts."""
+    method, encoder = DBC(DBCConfig(**values), 5, rng()), Linear()
+    method.loss(encoder, make_batch(), rng(3))[0].backward()
+    parts = {name: p.grad for name, p in method.named_parameters() if p.grad is not None}
+    return parts | {"encoder": encoder.weight.grad}
+
+
+def test_only_the_metric_trains_the_encoder_unless_the_model_may():
+    cut, whole = gradients(), gradients(model_trains_encoder=True)
+    assert set(cut) == set(whole)
+    latents = {"encoder", "norm.weight", "norm.bias"}
+    for name in cut:  # the heads learn from both losses as ever, and bit for bit the same
+        assert torch.equal(cut[name], whole[name]) == (name not in latents)
+
+    without = gradients(bisimulation_weight=0.0)
+    assert not any(without[name].any() for name in latents)
+    assert gradients(bisimulation_weight=0.0, model_trains_encoder=True)["encoder"].any()
+
+    # What is left is the gradient of the metric by itself, to the bit.
+    method, encoder, batch, draws = DBC(DBCConfig(), 5, rng()), Linear(), make_batch(), rng(3)
+    latent = method.norm(encoder(batch.frames))
+    with torch.no_grad():
+        expected = method.model(latent, torch.eye(5)[batch.action])
+    torch.randn(latent.shape, generator=draws)  # the sampled latent of the reward's error
+    other = torch.randperm(len(latent), generator=draws)
+    metric, _ = method.bisimulation(latent, batch.reward, expected, other)
+    (0.5 * metric).backward()
+    assert torch.equal(encoder.weight.grad, cut["encoder"])
+    assert torch.equal(method.norm.weight.grad, cut["norm.weight"])
+
+
+def test_the_paper_of_the_comparison_has_the_authors_gradients_and_the_default_the_cut():
+    trained = {name: preset("dbc", name).objective for name in ("default", "paper")}
+    assert [x.model_trains_encoder for x in trained.values()] == [False, True]
 
 
 def test_a_step_that_ended_its_episode_counts_for_its_reward_and_not_for_the_likelihood():
@@ -183,6 +222,26 @@ def test_a_collapse_is_said_in_words():
     _, metrics = method.loss(lambda frames: torch.ones(len(frames), 256), batch, rng())
     figures = {name: float(value.detach()) for name, value in metrics.items()}
     assert "collapse" in health.complaints(figures, config)
+
+
+def test_a_run_whose_rank_falls_is_called_so_in_words_and_one_whose_rank_does_not_is_not():
+    """The ranks of docs/methods.md#dbc; the same rule for every method, said once."""
+    course = [24.0, 22.8, 7.8, 3.7, 3.6]
+    watch = health.Watch(preset("dbc", "paper"))
+    fine = {"latent_std": 0.8, "latent_distance": 0.5}
+    said = [watch.news(fine | {"feature_rank": rank}) for rank in course]
+    assert [len(sentences) for sentences in said] == [0, 0, 1, 0, 0]
+    resumed = health.Watch(preset("dbc", "paper"), [{"row": "evaluation"}, {"feature_rank": 24.0}])
+    (sentence,) = resumed.news(fine | {"feature_rank": 3.7})
+    assert sentence.startswith(
+        "the features have folded: their effective rank is 3.7, and was 24.0"
+    )
+    assert health.verdict({"feature_rank": 3.7}, rank_before=24.0) == sentence
+
+    for ranks in ([24.0, 22.8], [95.0, 29.0], [8.6, 8.0]):  # PPO's; starpilot's; maze's, from low
+        ppo = health.Watch(preset("ppo", "default"))
+        assert [ppo.news({"feature_rank": rank}) for rank in ranks] == [[], []]
+    assert health.verdict({"feature_rank": 22.8}, rank_before=24.0) is None
 
 
 def test_the_objective_sees_the_rewards_that_the_policy_learns_from(monkeypatch):

@@ -19,6 +19,7 @@ __all__ = [
     "DBC",
     "DIAYN",
     "DRIML",
+    "ONE_PASS",
     "PSE",
     "SPR",
     "CTRLConfig",
@@ -50,6 +51,9 @@ ObjectiveConfig = (
     | SituationsConfig
     | SPRConfig
 )
+
+# Those whose objective has `reads_stretches`: known before any is made, to check values.
+ONE_PASS = (DBCConfig, DRIMLConfig, SituationsConfig)
 
 
 def make_objective(config: ObjectiveConfig, actions: int, rng: torch.Generator) -> Objective:

@@ -2,8 +2,8 @@
 
 The distance of two latents must be the difference of their rewards plus the discounted distance of
 where a learnt model sends them: a bisimulation metric. Differs: PPO instead of SAC, one-hot
-actions, and layer norm in this branch only: the policy reads features as they are
-(docs/methods.md).
+actions, layer norm in this branch only (the policy reads features as they are), and an encoder that
+the metric alone trains: the model's own losses fold its features (docs/methods.md).
 """
 
 from collections.abc import Iterator
@@ -16,16 +16,16 @@ from torch import Tensor, nn
 
 from crosstraj.errors import check_range
 from crosstraj.networks import FEATURES, linear
-from crosstraj.objectives.base import Encoder, Metrics, Objective
+from crosstraj.objectives.base import Metrics, Objective
 from crosstraj.rollout import Rollout
-from crosstraj.views import windows
+from crosstraj.views import Stretches, windows
 
 LEAST_SPREAD, MOST_SPREAD = 1e-4, 10.0  # bounds on the model's sigma (authors' code)
 
 
 @dataclass(frozen=True)
 class DBCConfig:
-    """DBC's own values, from the authors' code."""
+    """DBC's own values, from the authors' code but for `model_trains_encoder`."""
 
     distance: Literal["elementwise", "l1"] = "elementwise"
     """One smooth-L1 distance per feature, as the code has it, or the sum of the paper."""
@@ -37,6 +37,9 @@ class DBCConfig:
     """Normalise features before they are compared, as the source's encoder does."""
     hidden: int = 512
     """Width of the model and of the reward head."""
+    model_trains_encoder: bool = False
+    """Let the likelihood and the reward error into the encoder, beside the metric. The authors'
+    code does, and so does the preset `paper`; here the features then fold (docs/methods.md)."""
 
     def __post_init__(self) -> None:
         check_range(self, "objective.", "discount", at_least=0, below=1)
@@ -77,6 +80,8 @@ class Model(nn.Module):
 
 
 class DBC(Objective):
+    reads_stretches = True
+
     def __init__(self, config: DBCConfig, actions: int, rng: torch.Generator) -> None:
         super().__init__()
         self.config, self.actions = config, actions
@@ -90,21 +95,21 @@ class DBC(Objective):
         )
 
     def minibatches(self, rollout: Rollout, count: int, rng: torch.Generator) -> Iterator[Batch]:
-        frames = rollout.frames()
-        action, reward = rollout.action.flatten(), rollout.reward.flatten()
         for frame, position, valid in windows(rollout.done.cpu(), count, 2, 1, rng):
-            place, pair = frame.to(frames.device), position[valid[:, 1]].to(frames.device)
-            yield Batch(
-                frames.index_select(0, place),
-                action.index_select(0, place),
-                reward.index_select(0, place),
-                *pair.unbind(1),
-            )
+            yield batch_of(rollout, frame, position[valid[:, 1], 0])
 
-    def loss(self, encode: Encoder, batch: Batch, rng: torch.Generator) -> tuple[Tensor, Metrics]:
-        latent = self.norm(encode(batch.frames))
+    def batch(self, rollout: Rollout, minibatch: Stretches, rng: torch.Generator) -> Batch:
+        followed = minibatch.stretch[:-1] == minibatch.stretch[1:]
+        return batch_of(rollout, minibatch.frame, followed.nonzero().squeeze(1))
+
+    def loss_of(
+        self, features: Tensor, batch: Batch, rng: torch.Generator
+    ) -> tuple[Tensor, Metrics]:
+        latent = self.norm(features)
         action = F.one_hot(batch.action, self.actions).to(latent)
-        expected = self.model(latent, action)
+        # All that the model and the reward head learn from passes here, and nothing of the metric.
+        read = latent if self.config.model_trains_encoder else latent.detach()
+        expected = self.model(read, action)
 
         # A step that ended its episode has no next frame, yet its reward is real: in many games it
         # is the only one. So the likelihood leaves such steps out, and the other two do not.
@@ -151,6 +156,18 @@ class DBC(Objective):
                 assert_never(never)
         error = distance - gap - c.discount * transition
         return error.square().mean(), distance.detach().mean()
+
+
+def batch_of(rollout: Rollout, frame: Tensor, now: Tensor) -> Batch:
+    """frame: [F] flat indices into the rollout; now: [B] positions there that have a next frame."""
+    place, now = frame.to(rollout.obs.device), now.to(rollout.obs.device)
+    return Batch(
+        rollout.frames().index_select(0, place),
+        rollout.action.flatten().index_select(0, place),
+        rollout.reward.flatten().index_select(0, place),
+        now,
+        now + 1,
+    )
 
 
 def gaussian_nll(expected: Gaussian, true: Tensor) -> Tensor:
