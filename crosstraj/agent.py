@@ -1,4 +1,10 @@
-"""The agent: an encoder with linear policy and value heads; how to act, nothing about learning."""
+"""The agent: an encoder with linear policy and value heads; how to act, nothing about learning.
+
+Skills (DIAYN) condition the features by FiLM. Beside the features, under linear heads, a skill
+would be a constant added to the logits, whatever the frame. The sources (DIAYN, URLB) pass both
+through hidden layers, which no other method here has in its heads; by FiLM each skill has a linear
+policy of its own, and the heads begin as those of every other method.
+"""
 
 import math
 from typing import Protocol
@@ -11,6 +17,7 @@ from crosstraj.networks import (
     FEATURES,
     EncoderKind,
     FeatureNorm,
+    FiLM,
     Impala,
     Pooling,
     SplitAt,
@@ -28,8 +35,16 @@ class Reading(Protocol):
     def map(self, frames: Tensor) -> Tensor: ...
 
 
+def conditioned(film: FiLM | None, features: Tensor, context: Tensor) -> Tensor:
+    """Features [B, D] under skills [B, X], one-hot; as they are where there are none."""
+    if film is None:
+        return features
+    result: Tensor = film(features, context.argmax(-1))
+    return result
+
+
 class Agent(nn.Module):
-    """pi(a | o) and V(o), both linear in [phi(o), context]; the context is empty but for skills.
+    """pi(a | o, z) and V(o, z), both linear in phi(o) for a given skill z; most have no skills.
 
     With `split_at=conv` the agent reads the encoder's map, which is not pooled, and has a last
     layer, `top`, of its own.
@@ -58,16 +73,21 @@ class Agent(nn.Module):
             self.reads = self.encoder.map_size
             last = linear(self.reads, FEATURES, math.sqrt(2), rng)
             self.top = nn.Sequential(last, nn.ReLU(), normalisation(feature_norm))
-        self.policy = linear(FEATURES + context, actions, 0.01, rng)
-        self.value = linear(FEATURES + context, 1, 1.0, rng)
+        self.policy = linear(FEATURES, actions, 0.01, rng)
+        self.value = linear(FEATURES, 1, 1.0, rng)
+        self.film = FiLM(context, FEATURES, rng) if context else None
 
     def read(self, encode: Reading, frames: Tensor) -> Tensor:
         """What the agent reads of an encoder: its features, or its map where the cut is there."""
         return encode(frames) if self.split_at == "fc" else encode.map(frames).flatten(1)
 
+    def seen(self, features: Tensor, context: Tensor) -> Tensor:
+        """What was read, under the skill that is followed: what the heads are linear in."""
+        return conditioned(self.film, self.top(features), context)
+
     def heads(self, features: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
         """What was read, and the context -> log-probabilities [B, actions] and values [B]."""
-        seen = torch.cat([self.top(features), context], dim=-1)
+        seen = self.seen(features, context)
         return self.policy(seen).log_softmax(-1), self.value(seen).squeeze(-1)
 
     def decide(self, frames: Tensor, features: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:

@@ -382,6 +382,7 @@ class Config:
 # so that they keep their names and go on.
 LATER: dict[str, Any] = {
     "objective.least_rank": 0.0,
+    "objective.skill_steps": 0,
     "policy.head_rate": 1.0,
     "pooling": "none",
     "policy.stretch": 0,

@@ -17,7 +17,8 @@ from torch import Tensor
 from crosstraj.config import Config, LevelSplit
 from crosstraj.envs import Split, level_seeds, make_envs, savable
 from crosstraj.randomness import EVALUATIONS, derived_seed, generator
-from crosstraj.rollout import Decision, Skills
+from crosstraj.rollout import Decision
+from crosstraj.skills import Followed, Skills
 
 
 class Source(NamedTuple):
@@ -110,8 +111,7 @@ def evaluate(
     envs = pool.envs.num_envs
     quota = episodes // envs
     obs, level = pool.rewind()
-    context = torch.zeros(envs, skills.context, device=device)
-    context = skills.draw_context(context, torch.ones(envs, dtype=torch.bool), rng)
+    followed = Followed(skills, envs, device, rng)
     played, score, length = np.zeros(envs, int), np.zeros(envs), np.zeros(envs, int)
     hashes = [_digest(frame) for frame in obs]
     records: list[tuple[int, int, Episode]] = []
@@ -119,7 +119,7 @@ def evaluate(
         interrupted()
         action = np.zeros(envs, np.int64)  # those who are through play on unseen and uncounted
         frames = torch.from_numpy(obs[playing]).to(device)
-        decision = player.act(frames, context[playing], rng, greedy=greedy)
+        decision = player.act(frames, followed.context[playing], rng, greedy=greedy)
         action[playing] = decision.action.cpu().numpy()
         obs, reward, terminated, truncated, info = pool.envs.step(action)
         score += reward
@@ -134,7 +134,7 @@ def evaluate(
             played[row] += 1
         for row in np.flatnonzero(done):
             score[row], length[row], hashes[row] = 0.0, 0, _digest(obs[row])
-        context = skills.draw_context(context, torch.from_numpy(done), rng)
+        followed.step(torch.from_numpy(done), rng)
         level = level_seeds(info, envs)
     return [episode for *_, episode in sorted(records, key=lambda record: record[:2])]
 

@@ -239,7 +239,7 @@ class Encode:
 
 
 class FiLM(nn.Module):
-    """(1 + scale(a)) * h + shift(a): features conditioned on the action (Perez et al., 2018)."""
+    """(1 + scale(a)) * h + shift(a): features under an action, or a skill (Perez et al., 2018)."""
 
     def __init__(self, actions: int, features: int, rng: torch.Generator) -> None:
         super().__init__()

@@ -16,6 +16,7 @@ from torch import Tensor
 from crosstraj.envs import level_seeds, savable
 from crosstraj.errors import NonFinite
 from crosstraj.randomness import ENVIRONMENTS, derived_seed
+from crosstraj.skills import Followed, Skills
 from crosstraj.views import fragments
 
 
@@ -128,14 +129,6 @@ class Actor(Protocol):
     def judge(self, frames: Tensor, context: Tensor) -> tuple[Tensor, Tensor]: ...
 
 
-class Skills(Protocol):
-    """What the collector needs of an objective: which skill each environment follows."""
-
-    context: int
-
-    def draw_context(self, previous: Tensor, began: Tensor, rng: torch.Generator) -> Tensor: ...
-
-
 class Collector:
     """Plays S steps at a time into one preallocated rollout, and remembers where it stopped."""
 
@@ -174,16 +167,17 @@ class Collector:
 
     def _begin(self, obs: NDArray[np.uint8], info: dict[str, Any]) -> None:
         """New episodes everywhere, from these frames on."""
-        n, context = self.envs.num_envs, self.rollout.context
+        n = self.envs.num_envs
         self.rollout.obs[-1] = torch.from_numpy(obs)
         self.level = level_seeds(info, n)
         self.episode_return = np.zeros(n, np.float64)
-        began = torch.ones(n, dtype=torch.bool)
-        context[-1] = self.skills.draw_context(context[-1], began, self.rng)
+        self.followed = Followed(self.skills, n, self.rollout.context.device, self.rng)
+        self.rollout.context[-1] = self.followed.context
 
     def collect(self, agent: Actor) -> Rollout:
         """The next S steps. The returned tensors are overwritten by the next call."""
         rollout = self.rollout
+        self.first = self.followed.time == 0  # [N] does an episode begin with this rollout?
         rollout.obs[0], rollout.context[0] = rollout.obs[-1], rollout.context[-1]
         for t in range(self.steps):
             decision = agent.act(rollout.obs[t], rollout.context[t], self.rng)
@@ -202,9 +196,7 @@ class Collector:
         rollout.reward[t] = torch.from_numpy(np.asarray(reward, np.float32))
         rollout.done[t] = torch.from_numpy(done)
         rollout.final_value[t] = self._value_of_last_frames(agent, t, terminated, truncated, info)
-        rollout.context[t + 1] = self.skills.draw_context(
-            rollout.context[t], rollout.done[t], self.rng
-        )
+        rollout.context[t + 1] = self.followed.step(rollout.done[t], self.rng)
         self.level = level_seeds(info, len(done))
         self.episode_return += reward
         for index in np.flatnonzero(done):
@@ -241,6 +233,8 @@ class Collector:
             "recent": list(self.recent),
             "episodes": self.episodes,
         }
+        if self.skills.context:
+            state["episode_time"] = self.followed.time
         return state | ({"envs": self.envs.get_state()} if savable(self.envs) else {})  # type: ignore[attr-defined]  # savable() has checked
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -255,5 +249,8 @@ class Collector:
         arrays = {name: array.numpy() for name, array in state["envs"].items()}
         self.envs.set_state(arrays)  # type: ignore[attr-defined]  # savable() has checked
         self.rollout.obs[-1], self.rollout.context[-1] = state["obs"], state["context"]
+        if self.skills.context:
+            self.followed.context = self.rollout.context[-1].clone()
+            self.followed.time = state["episode_time"]
         self.level = state["level"].numpy().copy()
         self.episode_return = state["episode_return"].numpy().copy()

@@ -20,6 +20,7 @@ from crosstraj.randomness import ENVIRONMENTS, Streams, derived_seed
 from crosstraj.rollout import Collector, RewardNormaliser, Rollout
 from crosstraj.run import Run
 from crosstraj.signals import Interrupted, Stop
+from crosstraj.skills import begun
 from crosstraj.tree import State
 
 PATIENCE = 10  # rollbacks to one checkpoint before a run gives up
@@ -103,7 +104,20 @@ class Training:
             own = self.learner.objective.reward(rollout, self.streams.objective)
             reward = reward + phase.intrinsic * self.intrinsic_normaliser(own, rollout.done)
             figures["intrinsic_reward"] = float(own.mean())
+            figures |= self.by_memory(own, rollout.done)
         return reward, figures
+
+    def by_memory(self, reward: Tensor, done: Tensor) -> dict[str, float]:
+        """The mean reward for skills in episodes that began in this rollout, and in the others.
+
+        The discriminator has been trained on earlier frames of those: there it may be paid for what
+        it remembers of an episode. Nothing where there are no such steps.
+        """
+        if not self.learner.objective.context:
+            return {}
+        fresh = begun(self.collector.first, done)
+        parts = {"fresh": reward[fresh], "remembered": reward[~fresh]}
+        return {f"intrinsic_reward_{n}": float(p.mean()) for n, p in parts.items() if len(p)}
 
     def examine(self, run: Run, stop: Stop) -> dict[str, float]:
         """Every split; if a signal comes, nothing is written and nothing has changed."""

@@ -19,7 +19,7 @@ from crosstraj.envs import GAMES, level_seeds
 from crosstraj.errors import BadInput
 from crosstraj.evaluate import Examiner, Player, Pool
 from crosstraj.randomness import ANALYSES, derived_seed, generator
-from crosstraj.rollout import Skills
+from crosstraj.skills import Followed, Skills
 
 STEPS = 256  # about how long each environment plays: not the beginnings of episodes alone
 PATIENCE = 1000  # further steps of open episodes, for their returns (Procgen ends most by then)
@@ -128,8 +128,7 @@ def play(
     """Views until the film [B, T, H, W, C] is full; open episodes are then played to their end."""
     envs, (count, keypoints) = pool.envs.num_envs, film.shape[:2]
     obs, level = pool.rewind()
-    context = torch.zeros(envs, skills.context, device=device)
-    context = skills.draw_context(context, torch.ones(envs, dtype=torch.bool), rng)
+    followed = Followed(skills, envs, device, rng)
     rows = [_Row(number, keypoints, span, draws) for number in range(envs)]
     views: list[_View] = []
     cut, late, waited = 0, 0, 0
@@ -142,7 +141,7 @@ def play(
             break
         numbers = np.flatnonzero(playing)
         frames = torch.from_numpy(obs[numbers]).to(device)
-        decision = player.act(frames, context[numbers], rng, greedy=greedy)
+        decision = player.act(frames, followed.context[numbers], rng, greedy=greedy)
         action = np.zeros(envs, np.int64)  # those who are through play on unrecorded
         action[numbers] = decision.action.cpu().numpy()
         value = decision.value.float().cpu().numpy()
@@ -161,7 +160,7 @@ def play(
             rows[number].rewards.append(float(reward[number]))
             if done[number]:
                 views += rows[number].end()
-        context = skills.draw_context(context, torch.from_numpy(done), rng)
+        followed.step(torch.from_numpy(done), rng)
         level = level_seeds(info, envs)
     for row in rows:
         views += row.views  # of episodes whose end was not seen

@@ -53,7 +53,7 @@ ObjectiveConfig = (
 )
 
 # Those whose objective has `reads_stretches`: known before any is made, to check values.
-ONE_PASS = (DBCConfig, DRIMLConfig, SituationsConfig)
+ONE_PASS = (DBCConfig, DIAYNConfig, DRIMLConfig, SituationsConfig)
 
 
 def make_objective(config: ObjectiveConfig, actions: int, rng: torch.Generator) -> Objective:

@@ -78,7 +78,8 @@ class Objective(nn.Module):
     generator; it returns its loss and the evidence for it.
     """
 
-    context: int = 0  # extra input width of the policy and value heads: skills
+    context: int = 0  # how many skills the policy and value heads tell apart; 0: none
+    skill_steps: int = 0  # a skill is kept for so many steps of an episode; 0: for all of them
     reads_stretches: bool = False  # has `batch` and `loss_of`: can share the policy's frames
     source: Source | None = None  # given to it for training; an evaluation has none
 
@@ -115,7 +116,7 @@ class Objective(nn.Module):
         """Called after each optimiser step: moving averages, norms of prototypes."""
 
     def draw_context(self, previous: Tensor, began: Tensor, rng: torch.Generator) -> Tensor:
-        """[N, context]: kept within an episode, drawn anew where one began."""
+        """[N, context], one-hot: drawn anew where a skill began, kept elsewhere."""
         return previous
 
     def clustering(self) -> Clustering | None:

@@ -1,10 +1,16 @@
 """DIAYN: skills that can be told apart by what they see (Eysenbach et al., ICLR 2019), with PPO.
 
-Each episode follows one of Z skills, drawn uniformly; the heads see it beside the features. A
-discriminator guesses the skill from a frame, and the more it knows the higher the reward. The first
-phase learns from this reward alone, the second from the environment's, skills still drawn: in
-evaluation too. As in the authors' code, and not in their algorithm, the frame is the one in which
-the action is taken: no frame beyond an episode's end is needed.
+At every step one of Z skills is followed, drawn uniformly and kept for a while; it conditions the
+features that the policy and value heads read (agent.py). A discriminator guesses the skill from a
+frame, and the more it knows the higher the reward. The first phase learns from this reward alone,
+the second from the environment's, skills still drawn: in evaluation too. As in the authors' code,
+and not in their algorithm, the frame is the one in which the action is taken: no frame beyond an
+episode's end is needed.
+
+With one skill per episode a discriminator that knows the episodes it was trained on is paid for
+memory, not for skills; so a skill is drawn anew every `skill_steps`, and the reward is recorded
+apart for episodes that began in the rollout and for those it knows
+(`intrinsic_reward_fresh`, `intrinsic_reward_remembered`).
 """
 
 import math
@@ -19,9 +25,9 @@ from torch import Tensor, nn
 from crosstraj import ops
 from crosstraj.errors import BadInput, check_range
 from crosstraj.networks import FEATURES, linear
-from crosstraj.objectives.base import Encoder, Metrics, Objective
+from crosstraj.objectives.base import Metrics, Objective
 from crosstraj.rollout import Rollout
-from crosstraj.views import scattered
+from crosstraj.views import Stretches, scattered
 
 
 @dataclass(frozen=True)
@@ -30,6 +36,8 @@ class DIAYNConfig:
 
     skills: int = 16
     """Z, how many skills there are (URLB from pixels; the authors have 50)."""
+    skill_steps: int = 50
+    """Draw a new skill after this many steps of an episode (URLB); 0: one skill per episode."""
     width: int = 256
     """Width of the discriminator's two hidden layers (URLB 1024, the authors 300)."""
 
@@ -37,6 +45,7 @@ class DIAYNConfig:
         if self.skills < 2:
             raise BadInput(f"objective.skills={self.skills}: telling apart needs at least 2")
         check_range(self, "objective.", "width", at_least=1)
+        check_range(self, "objective.", "skill_steps", at_least=0)
 
     def needs(self) -> tuple[int, str]:
         return 1, "a frame"
@@ -48,10 +57,12 @@ class Batch(NamedTuple):
 
 
 class DIAYN(Objective):
+    reads_stretches = True
+
     def __init__(self, config: DIAYNConfig, rng: torch.Generator) -> None:
         super().__init__()
         self.config = config
-        self.context = config.skills
+        self.context, self.skill_steps = config.skills, config.skill_steps
         gain = math.sqrt(2)
         self.discriminator = nn.Sequential(
             linear(FEATURES, config.width, gain, rng),
@@ -62,14 +73,16 @@ class DIAYN(Objective):
         )
 
     def minibatches(self, rollout: Rollout, count: int, rng: torch.Generator) -> Iterator[Batch]:
-        frames, skill = rollout.frames(), rollout.context[:-1].flatten(0, 1).argmax(1)
-        steps, envs = rollout.done.shape
-        for index in scattered(steps, envs, count, rng):
-            index = index.to(frames.device)
-            yield Batch(frames.index_select(0, index), skill.index_select(0, index))
+        for index in scattered(*rollout.done.shape, count, rng):
+            yield batch_at(rollout, index)
 
-    def loss(self, encode: Encoder, batch: Batch, rng: torch.Generator) -> tuple[Tensor, Metrics]:
-        logits = self.discriminator(encode(batch.frames))
+    def batch(self, rollout: Rollout, minibatch: Stretches, rng: torch.Generator) -> Batch:
+        return batch_at(rollout, minibatch.frame)  # each frame for itself: no stretch is too short
+
+    def loss_of(
+        self, features: Tensor, batch: Batch, rng: torch.Generator
+    ) -> tuple[Tensor, Metrics]:
+        logits = self.discriminator(features)
         loss = F.cross_entropy(logits, batch.skill)
         return loss, {
             "skill_accuracy": (logits.argmax(1) == batch.skill).float().mean(),
@@ -78,7 +91,7 @@ class DIAYN(Objective):
 
     @torch.no_grad()
     def reward(self, rollout: Rollout, rng: torch.Generator) -> Tensor:
-        """log q(z | o_t) - log p(z): 0 for a blind guess, log Z at most."""
+        """log q(z | o_t) - log p(z), z as followed at t: 0 for a blind guess, log Z at most."""
         log_q = self.discriminator(rollout.features[:-1]).log_softmax(-1)
         return (log_q * rollout.context[:-1]).sum(-1) + math.log(self.config.skills)
 
@@ -86,3 +99,10 @@ class DIAYN(Objective):
         drawn = torch.randint(self.context, (len(previous),), generator=rng)
         fresh = F.one_hot(drawn, self.context).to(previous)
         return torch.where(began.to(previous.device)[:, None], fresh, previous)
+
+
+def batch_at(rollout: Rollout, index: Tensor) -> Batch:
+    """Frames of the rollout, each with the skill that was followed in it."""
+    index = index.to(rollout.obs.device)
+    skill = rollout.context[:-1].flatten(0, 1).index_select(0, index).argmax(1)
+    return Batch(rollout.frames().index_select(0, index), skill)

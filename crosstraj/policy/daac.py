@@ -14,9 +14,18 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from crosstraj.agent import Agent
+from crosstraj.agent import Agent, conditioned
 from crosstraj.errors import check_range
-from crosstraj.networks import FEATURES, EncoderKind, FeatureNorm, Impala, Pooling, SplitAt, linear
+from crosstraj.networks import (
+    FEATURES,
+    EncoderKind,
+    FeatureNorm,
+    FiLM,
+    Impala,
+    Pooling,
+    SplitAt,
+    linear,
+)
 from crosstraj.policy.experience import Experience, PolicyConfig, backward_in_pieces
 from crosstraj.policy.ppo import policy_terms, value_error
 
@@ -62,7 +71,7 @@ class DAACConfig(PolicyConfig):
 class DAACAgent(Agent):
     """Two networks without a common parameter: `value` reads the features of `value_encoder`."""
 
-    value_network = ("value.", "value_encoder.")
+    value_network = ("value.", "value_encoder.", "value_film.")
 
     def __init__(
         self,
@@ -87,8 +96,9 @@ class DAACAgent(Agent):
             pooling=pooling,
         )
         self.actions = actions
-        self.advantage = linear(FEATURES + context + actions, 1, 1.0, rng)
+        self.advantage = linear(FEATURES + actions, 1, 1.0, rng)
         self.value_encoder = Impala(image, encoder, feature_norm, rng, pooling)
+        self.value_film = FiLM(context, FEATURES, rng) if context else None
 
     def heads(self, features: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
         raise TypeError("DAAC has no values of the policy's features: use decide, on frames")
@@ -97,18 +107,19 @@ class DAACAgent(Agent):
         return self.log_probs(features, context), self.values(frames, context)
 
     def log_probs(self, features: Tensor, context: Tensor) -> Tensor:
-        logits: Tensor = self.policy(torch.cat([self.top(features), context], dim=-1))
+        logits: Tensor = self.policy(self.seen(features, context))
         return logits.log_softmax(-1)
 
     def advantages(self, features: Tensor, context: Tensor, action: Tensor) -> Tensor:
         """A(o, a) [B] as the policy network sees it."""
         taken = F.one_hot(action, self.actions).to(features)
-        estimate: Tensor = self.advantage(torch.cat([self.top(features), context, taken], dim=-1))
+        estimate: Tensor = self.advantage(torch.cat([self.seen(features, context), taken], dim=-1))
         return estimate.squeeze(-1)
 
     def values(self, frames: Tensor, context: Tensor) -> Tensor:
         """V(o) [B], from the value network alone."""
-        value: Tensor = self.value(torch.cat([self.value_encoder(frames), context], dim=-1))
+        seen = conditioned(self.value_film, self.value_encoder(frames), context)
+        value: Tensor = self.value(seen)
         return value.squeeze(-1)
 
 

@@ -127,6 +127,13 @@ PANELS: list[tuple[str, Series]] = [
         "effective rank",
         {"feature_rank": ("features", BLUE, "-"), "view_rank": ("views", PURPLE, "-")},
     ),
+    (
+        "reward for skills (nats, 0 = a blind guess)",
+        {
+            "intrinsic_reward_fresh": ("episodes begun in the rollout", BLUE, "-"),
+            "intrinsic_reward_remembered": ("episodes it was trained on", ORANGE, "-"),
+        },
+    ),
     ("policy entropy", {"entropy": ("entropy", GREEN, "-")}),
     (
         "KL of the policy by one objective update",
