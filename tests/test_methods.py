@@ -126,7 +126,7 @@ ROWS = {
         values={"skills": 4},
         ties=lambda batch: None,  # frames alone
         floor=lambda seen: 0.0,
-        nonsense=(("skills", 1), ("width", 0)),
+        nonsense=(("skills", 1), ("skill_steps", -1), ("width", 0)),
         alive=lambda seen: seen["skill_accuracy"] > 0.5,
     ),
     "pse": Row(

@@ -266,7 +266,8 @@ def test_rewards_are_scaled_apart_and_then_weighed(extrinsic, intrinsic):
     expected = extrinsic * slow(rollout.reward) + intrinsic * slow(own)
     reward, figures = training.reward(rollout)
     torch.testing.assert_close(reward, expected, rtol=0.02, atol=0.02)
-    assert figures == ({"intrinsic_reward": float(own.mean())} if intrinsic else {})
+    names = {"intrinsic_reward", "intrinsic_reward_fresh"}  # no episode is older than the run
+    assert figures == {name: float(own.mean()) for name in names if intrinsic}
 
 
 def test_a_phase_is_said_in_words_once():
@@ -286,7 +287,14 @@ def test_a_phase_is_said_in_words_once():
 
 # Four updates of 256 frames; the second half begins at 512, where the agent is also examined.
 COMMAND = ("train", "--method", "diayn", *TINY, "--frames", "1024", "--evaluation.every", "512")
-COMMAND += ("--objective.skills", "4", "--saving.checkpoint-seconds", "0")
+COMMAND += (
+    "--objective.skills",
+    "4",
+    "--objective.skill-steps",
+    "7",
+    "--saving.checkpoint-seconds",
+    "0",
+)
 COMMAND += ("--machine.threads", "1")
 
 

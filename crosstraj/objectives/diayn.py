@@ -73,7 +73,8 @@ class DIAYN(Objective):
         )
 
     def minibatches(self, rollout: Rollout, count: int, rng: torch.Generator) -> Iterator[Batch]:
-        for index in scattered(*rollout.done.shape, count, rng):
+        steps, envs = rollout.done.shape
+        for index in scattered(steps, envs, count, rng):
             yield batch_at(rollout, index)
 
     def batch(self, rollout: Rollout, minibatch: Stretches, rng: torch.Generator) -> Batch:
