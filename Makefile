@@ -50,7 +50,7 @@ bench: $(READY)
 bench-full: $(READY)
 	$(BIN)/python -m benchmarks.full
 
-# The shipped PPO runs beside OpenAI's curves.
+# The shipped runs beside published curves: PPO's by OpenAI, DAAC's by IDAAC's release.
 outside-check: $(READY)
 	$(BIN)/python -m crosstraj.report.outside results/ppo-starpilot results/outside/*
 

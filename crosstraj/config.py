@@ -32,6 +32,7 @@ from crosstraj.objectives import (
 from crosstraj.phases import EncoderGrad, Phase, check_phases
 from crosstraj.policy.daac import TUNED, DAACConfig, Tuned
 from crosstraj.policy.ppo import PPOConfig
+from crosstraj.sources import as_its_source
 
 POLICIES: dict[str, type[PPOConfig] | type[DAACConfig]] = {"ppo": PPOConfig, "daac": DAACConfig}
 Order = Literal["objective", "policy", "joint"]
@@ -176,7 +177,7 @@ class Config:
     method: str = "ppo"
     """What to train: see `crosstraj methods`."""
     preset: str = "default"
-    """Where the other values come from: default, paper, literal, release, procgen."""
+    """Where the other values come from: default, paper, literal, release, procgen, source."""
     env: str = "bigfish"
     """A Procgen game, ising, or a Gymnasium id with uint8 images and discrete actions."""
     seed: int = 0
@@ -476,6 +477,16 @@ def _procgen(config: Config) -> Config:
     return replace(config, envs=64, policy=replace(config.policy, epochs=3, head_rate=1.0))
 
 
+def _source(config: Config) -> Config:
+    """What a method's own paper or code says; for DAAC IDAAC's release, for PPO train-procgen."""
+    ported = as_its_source(config)
+    if ported is not None:
+        return ported
+    if isinstance(config.objective, NoObjective):
+        return _procgen(config)
+    return _paper(config)  # CTRL's own source; `situations` has none but its default
+
+
 def with_policy(config: Config, kind: str) -> Config:
     """The same method under another policy, which comes with its own defaults."""
     if kind not in POLICIES:
@@ -570,6 +581,8 @@ def preset(method: str, name: str) -> Config:
             config = _release(config)
         case "procgen":
             config = _procgen(config)
+        case "source":
+            config = _source(config)
         case _:
             raise unknown("preset", name, PRESETS)
     return replace(config, preset=name)

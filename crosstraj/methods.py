@@ -71,4 +71,8 @@ PRESETS = {
     "procgen": Entry(
         "the community's PPO values: 64 environments, 3 epochs", "openai/train-procgen"
     ),
+    "source": Entry(
+        "weight, learning rate and target decay of the method's own paper or code",
+        "crosstraj/sources.py names it beside each value",
+    ),
 }

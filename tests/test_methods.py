@@ -446,3 +446,30 @@ def test_a_short_procgen_run_trains_stops_resumes_identically_and_evaluates(
     assert kinds == ["update", "update", "evaluation"]
     assert main(["evaluate", str(stopped), "--episodes", "2", "--envs", "2"]) == 0
     assert f"{method} on starpilot after 512 frames" in capfd.readouterr().out
+
+
+# --- How strong an objective is beside the policy
+
+
+@pytest.mark.parametrize("order", ["objective", "policy", "joint"])
+@pytest.mark.parametrize("method", OBJECTIVES)
+def test_every_method_records_the_ratio_of_its_gradient_to_the_policys(method, order):
+    learner = learner_for(small(method, encoder_grad="both", order=order))
+    metrics = update(learner, rollout_for(learner))
+    assert 0 < metrics["gradient_ratio"] < math.inf
+
+
+@pytest.mark.parametrize("method", OBJECTIVES)
+def test_the_recorded_ratio_grows_with_the_weight_of_the_loss(method):
+    """Before the bound on its norm, a gradient is in proportion to its weight."""
+    ratio = {}
+    for weight in (1.0, 0.25):
+        config = small(method, encoder_grad="both", order="joint")
+        config = replace(
+            config,
+            policy=replace(config.policy, minibatches=1, stretch=0),
+            representation=replace(config.representation, minibatches=1, weight=weight),
+        )
+        learner = learner_for(config)
+        ratio[weight] = update(learner, rollout_for(learner))["gradient_ratio"]
+    assert ratio[1.0] == pytest.approx(4 * ratio[0.25], rel=1e-3)

@@ -1,4 +1,4 @@
-"""A PPO run beside OpenAI's curve: windows and milestones, from logs written by hand."""
+"""Runs beside published curves: windows and milestones, from logs written by hand."""
 
 import json
 from pathlib import Path
@@ -9,8 +9,10 @@ from crosstraj.errors import BadInput
 from crosstraj.report.outside import compare
 
 
-def written(place: Path, rows: list[dict[str, object]], game: str = "starpilot") -> Path:
-    config = {"env": game, "preset": "procgen", "encoder": "impala", "seed": 3}
+def written(
+    place: Path, rows: list[dict[str, object]], game: str = "starpilot", method: str = "ppo"
+) -> Path:
+    config = {"env": game, "method": method, "preset": "procgen", "encoder": "impala", "seed": 3}
     (place / "config.json").write_text(json.dumps({"config": config}))
     (place / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return place
@@ -46,4 +48,35 @@ def test_each_budget_has_the_train_return_before_it_and_the_evaluation_next_to_i
 def test_what_has_no_published_counterpart_is_refused(tmp_path, game, frames):
     run = written(tmp_path, [update(frames, 1.0), judged(frames, 1.0)], game)
     with pytest.raises(BadInput, match=f"{game} at {frames:,} frames; published budgets are"):
+        compare(run)
+
+
+def test_daac_is_held_against_its_release_on_unseen_levels_alone(tmp_path):
+    rows = [
+        update(990_000, 2.5),
+        judged(1_000_000, 4.0),
+        update(7_900_000, 24.0),
+        judged(8_000_000, 20.3),
+    ]
+    text = compare(written(tmp_path, rows[:2], method="daac"))
+    # The release's starpilot: 3.2 at a million frames, 19.8 at eight.
+    assert text.startswith("DAAC, preset procgen")
+    assert "| the release's |" in text
+    assert "| 1,000,000 | 2.50 | – | – | 4.00 (0.25) | 3.20 | +0.80 |" in text
+    assert len(text.splitlines()) == 5
+    rows[2:2] = [update(m * 1_000_000, 9.0) for m in (2, 4)]
+    text = compare(written(tmp_path, rows, method="daac"))
+    assert "| 8,000,000 | 24.00 | – | – | 20.30 (0.25) | 19.80 | +0.50 |" in text
+    assert len(text.splitlines()) == 8
+
+
+def test_a_daac_run_on_a_game_without_an_early_figure_must_go_to_eight_million(tmp_path):
+    run = written(tmp_path, [update(4_000_000, 1.0), judged(4_000_000, 1.0)], "coinrun", "daac")
+    with pytest.raises(BadInput, match="coinrun at 4,000,000 .* are 8,000,000, 25,000,000"):
+        compare(run)
+
+
+def test_a_method_without_a_published_curve_is_refused(tmp_path):
+    run = written(tmp_path, [update(500_000, 1.0), judged(500_000, 1.0)], method="ctrl")
+    with pytest.raises(BadInput, match="method ctrl has no published curve here"):
         compare(run)

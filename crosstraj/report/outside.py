@@ -1,42 +1,52 @@
-"""PPO runs beside OpenAI's published curves: `python -m crosstraj.report.outside RUN ...`.
+"""PPO and DAAC runs beside published curves: `python -m crosstraj.report.outside RUN ...`.
 
-Train return is the mean of its running value over the last tenth before a published budget, as
-theirs is; the return on unseen levels is that of the frozen policy at the evaluation next to it.
+PPO is held against OpenAI's train-procgen, DAAC against the figure of IDAAC's release, which has
+unseen levels alone. Train return is the mean of its running value over the last tenth before a
+published budget, as OpenAI's is; the return on unseen levels is that of the frozen policy at the
+evaluation next to it.
 """
 
 import json
+import math
 import sys
 from pathlib import Path
 from typing import Any
 
 from crosstraj.errors import BadInput
 from crosstraj.logs import read_rows
-from crosstraj.report.published import BUDGETS, openai_ppo
+from crosstraj.report.published import Milestone, milestones
+
+WHOSE = {"ppo": "OpenAI's", "daac": "the release's"}
+REACHED = 0.95  # of a published budget: a run ends with whole rollouts
 
 
 def compare(run: Path) -> str:
-    """A Markdown table: ours and OpenAI's at each published budget that the run has reached."""
+    """A Markdown table: ours and theirs at each published budget that the run has reached."""
     config = json.loads((run / "config.json").read_bytes())["config"]
     rows = read_rows(run / "metrics.jsonl")
-    frames, game = rows[-1]["frames"], config["env"]
-    reached = [budget for budget in BUDGETS if frames >= 0.95 * budget]
-    if openai_ppo(game, BUDGETS[0]) is None or not reached:
-        raise BadInput(f"{run}: {game} at {frames:,} frames; published budgets are {BUDGETS}")
+    frames, game, method = rows[-1]["frames"], config["env"], config["method"]
+    if method not in WHOSE:
+        raise BadInput(f"{run}: method {method} has no published curve here; give ppo or daac")
+    published = milestones(method, game)
+    reached = [one for one in published if frames >= REACHED * one.frames]
+    if not reached:
+        budgets = ", ".join(f"{one.frames:,}" for one in published) or "none for this game"
+        raise BadInput(f"{run}: {game} at {frames:,} frames; published budgets are {budgets}")
+    theirs = WHOSE[method]
     lines = [
-        f"PPO, preset {config['preset']}, encoder {config['encoder']}, {game}, seed "
+        f"{method.upper()}, preset {config['preset']}, encoder {config['encoder']}, {game}, seed "
         f"{config['seed']}, {frames:,} frames",
         "",
-        "| frames | train: ours | OpenAI's | difference | unseen: ours (standard error) | OpenAI's "
-        "| difference |",
+        f"| frames | train: ours | {theirs} | difference | unseen: ours (standard error) | "
+        f"{theirs} | difference |",
         "|---|---|---|---|---|---|---|",
-        *(milestone(rows, game, budget) for budget in reached),
+        *(line(rows, one) for one in reached),
     ]
     return "\n".join(lines)
 
 
-def milestone(rows: list[dict[str, Any]], game: str, budget: int) -> str:
-    published = openai_ppo(game, budget)
-    assert published is not None
+def line(rows: list[dict[str, Any]], published: Milestone) -> str:
+    budget = published.frames
     late = [
         row["train_return"]
         for row in rows
@@ -46,10 +56,14 @@ def milestone(rows: list[dict[str, Any]], game: str, budget: int) -> str:
     final = min(judged, key=lambda row: abs(row["frames"] - budget))
     train, unseen = sum(late) / len(late), final["unseen_return"]
     return (
-        f"| {final['frames']:,} | {train:.2f} | {published.train:.2f} "
-        f"| {train - published.train:+.2f} | {unseen:.2f} ({final['unseen_stderr']:.2f}) "
-        f"| {published.test:.2f} | {unseen - published.test:+.2f} |"
+        f"| {final['frames']:,} | {train:.2f} | {beside(train, published.train)} "
+        f"| {unseen:.2f} ({final['unseen_stderr']:.2f}) | {beside(unseen, published.test)} |"
     )
+
+
+def beside(ours: float, theirs: float) -> str:
+    """Two cells: theirs, and by how much ours is above it; dashes where it is not published."""
+    return "– | –" if math.isnan(theirs) else f"{theirs:.2f} | {ours - theirs:+.2f}"
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ HEALTH = {  # heading -> figure of a row, newest value; shown where a run has it
     "(random)": "code_entropy_random",
     "effective rank": "feature_rank",
     "objective's KL": "objective_kl",
+    "gradient ratio": "gradient_ratio",
     "feature scale": "feature_std",
 }
 
