@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from crosstraj.cores import usable_cores
 from crosstraj.errors import BadInput, check_range
-from crosstraj.plan import Experiment, Planned, Value, read
+from crosstraj.plan import WEIGHTS, Experiment, Planned, Value, read
 
 if TYPE_CHECKING:
     from crosstraj.jobs import Job
@@ -27,11 +27,11 @@ def experiment(arguments: list[str]) -> None:
         return
     from crosstraj.jobs import prepare
 
-    whole = plan.scale == 1 and plan.table != "ising"
+    whole = plan.scale == 1 and plan.table not in WEIGHTS
     if given.keep and not whole:
         raise BadInput(
-            "--keep is for whole experiments, and keeps no weights, which the table `ising` reads; "
-            "leave it out"
+            "--keep is for whole experiments, and keeps no weights, which these tables read: "
+            f"{', '.join(WEIGHTS)}; leave it out"
         )
     # All of them: the table says what is missing.
     jobs = prepare(plan.runs(), given.runs, given.kept if whole else None)

@@ -43,7 +43,12 @@ TABLES = {  # report/tables.py makes them
     "health": "spread, rank and clusters of the representation, and what they must be, by run",
     "about": "what codes are about, and what they hold beyond shortcuts, by game and variant",
     "ising": "return, silhouette and agreement with the true models, by number of clusters",
+    "samples": "random states of the largest clusters, by game and variant",
+    "maps": "t-SNE of what each snapshot meets, by variant",
+    "course": "the two losses and the likeness of consecutive clusters over training, by variant",
+    "temperature": "silhouette and unseen return over training, by temperature and preset",
 }
+WEIGHTS = ("ising", "samples", "maps", "course", "temperature")  # tables that read weights
 JUDGED = ("returns", "about")  # tables that hold one variant against each other
 Judged = Literal["unseen", "validation"]
 Value = bool | int | float | str | tuple[int | float | str, ...]
@@ -312,7 +317,13 @@ def _check_table(given: dict[str, Any], table: str, variants: dict[str, Values])
     levels = given.get("levels", "unseen")
     if levels not in get_args(Judged):
         raise unknown("levels", levels, get_args(Judged))
-    if table not in ("health", "about"):  # which ask nothing of evaluations
+    if table not in (
+        "health",
+        "about",
+        "samples",
+        "maps",
+        "course",
+    ):  # which ask nothing of evaluations
         _check_levels(levels, variants)
     for key, only in (("judge", JUDGED), ("baseline", ("paired",))):
         if key in given and table not in only:

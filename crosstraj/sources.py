@@ -7,8 +7,15 @@ have no counterpart here. The CTRL paper's values for the same methods are the p
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from crosstraj.objectives import CURLConfig, DBCConfig, DIAYNConfig, DRIMLConfig, PSEConfig
-from crosstraj.objectives import ProtoConfig, SPRConfig
+from crosstraj.objectives import (
+    CURLConfig,
+    DBCConfig,
+    DIAYNConfig,
+    DRIMLConfig,
+    ProtoConfig,
+    PSEConfig,
+    SPRConfig,
+)
 from crosstraj.phases import Phase
 
 if TYPE_CHECKING:
@@ -106,12 +113,12 @@ def _proto(config: "Config", objective: ProtoConfig) -> "Config":
 
 
 def _diayn(config: "Config", objective: DIAYNConfig) -> "Config":
-    """URLB (rll-research/url_benchmark), from pixels: its discriminator alone trains the encoder."""
+    """rll-research/url_benchmark, from pixels: the discriminator alone trains the encoder."""
     before, after = config.phases
     return replace(
         config,
-        objective=replace(objective, skills=16, width=1024),
-        representation=replace(config.representation, learning_rate=1e-4),  # its one step size
+        objective=replace(objective, skills=16, width=1024),  # skill_dim, hidden_dim
+        representation=replace(config.representation, learning_rate=1e-4),
         phases=(replace(before, encoder_grad="ssl"), after),
     )
 

@@ -72,7 +72,7 @@ def test_daac_is_held_against_its_release_on_unseen_levels_alone(tmp_path):
 
 def test_a_daac_run_on_a_game_without_an_early_figure_must_go_to_eight_million(tmp_path):
     run = written(tmp_path, [update(4_000_000, 1.0), judged(4_000_000, 1.0)], "coinrun", "daac")
-    with pytest.raises(BadInput, match="coinrun at 4,000,000 .* are 8,000,000, 25,000,000"):
+    with pytest.raises(BadInput, match=r"coinrun at 4,000,000 .* are 8,000,000, 25,000,000"):
         compare(run)
 
 

@@ -14,7 +14,14 @@ from matplotlib.axes import Axes
 from crosstraj.analysis.canvas import COLOURS, as_png, new_figure, over_frames
 from crosstraj.analysis.measures import NAN, Floats, rank_correlation
 from crosstraj.analysis.output import run_name
-from crosstraj.analysis.study import Analysis, Moment
+from crosstraj.analysis.study import (
+    SNAPSHOT_VIEWS,
+    Analysis,
+    Choices,
+    Moment,
+    over_training,
+    prepare,
+)
 from crosstraj.analysis.summary import figure_text
 from crosstraj.config import LATER, NOT_IDENTITY, Config
 from crosstraj.logs import series
@@ -41,6 +48,13 @@ def course(result: Analysis) -> Course:
     return Course(
         subject.run, subject.config, subject.frames, result.moments, subject.rows, subject.notes
     )
+
+
+def followed(run: Path) -> Course:
+    """The same from a run alone, without the table and the figures of an analysis."""
+    subject = prepare(run, Choices(SNAPSHOT_VIEWS, None, 0, 0))
+    moments = over_training(subject)
+    return Course(run, subject.config, subject.frames, moments, subject.rows, subject.notes)
 
 
 def temperature(run: Course) -> str:
@@ -133,7 +147,7 @@ def mean_line(runs: list[Line]) -> Line | None:
     return runs[0][0], np.mean([values for _, values in runs], axis=0)
 
 
-def compare(runs: list[Course]) -> str:
+def compare(runs: list[Course], picture: str = "temperatures.png", level: int = 1) -> str:
     """Markdown: every run, its rank correlation over training, and that between runs at the end."""
     rows = []
     for run in runs:
@@ -154,7 +168,7 @@ def compare(runs: list[Course]) -> str:
         )
     head = ("run", "game", "temperature", "seed", "frames", "silhouette", "unseen return")
     blocks: list[Block] = [
-        Heading("Silhouette and unseen return, by temperature", 1),
+        Heading("Silhouette and unseen return, by temperature", level),
         Table(
             "Spearman's rank correlation; over training it pairs every snapshot with an evaluation "
             f"within {NEAR:.0%} of the run's frames. Fewer than three pairs give none: NaN.",
@@ -164,7 +178,7 @@ def compare(runs: list[Course]) -> str:
         Text("Between runs, at their last snapshots:"),
         Items(_between(runs)),
         *_other(runs),
-        Picture("temperatures.png", "By temperature"),
+        Picture(picture, "By temperature"),
     ]
     notes = [f"{run_name(run.run)}: {note}" for run in runs for note in run.notes]
     return markdown([*blocks, Items(notes)] if notes else blocks)

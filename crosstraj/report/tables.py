@@ -12,6 +12,7 @@ from crosstraj.jobs import Job
 from crosstraj.plan import Experiment
 from crosstraj.report.about import about
 from crosstraj.report.gains import paired
+from crosstraj.report.gallery import course, maps, samples, temperature
 from crosstraj.report.health import health
 from crosstraj.report.ising import ising
 from crosstraj.report.results import Result, read_result
@@ -26,6 +27,10 @@ MAKERS: dict[str, Maker] = {  # plan.TABLES
     "health": health,
     "about": about,
     "ising": ising,
+    "samples": samples,
+    "maps": maps,
+    "course": course,
+    "temperature": temperature,
 }
 
 
