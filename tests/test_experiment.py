@@ -582,7 +582,7 @@ def test_an_experiment_runs_makes_its_table_and_is_then_finished(
     assert (tmp_path / "out" / "table.md").read_bytes() == first
 
 
-@pytest.mark.parametrize("words", [["ising.toml"], ["learn.toml", "--scale", ".1"]])
+@pytest.mark.parametrize("words", [["ising.toml"], ["tsne.toml"], ["learn.toml", "--scale", ".1"]])
 def test_trials_and_what_is_made_of_weights_are_not_kept(
     words: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
