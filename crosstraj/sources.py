@@ -80,7 +80,7 @@ def _dbc(config: "Config", objective: DBCConfig) -> "Config":
 
 
 def _pse(config: "Config", objective: PSEConfig) -> "Config":
-    """google-research/pse: its code for dm_control."""
+    """google-research/google-research, pse: its code for dm_control."""
     return replace(
         config,
         objective=replace(

@@ -137,7 +137,7 @@ OPENAI_PPO: dict[str, tuple[tuple[float, float], ...]] = {
 
 # DAAC on unseen levels, from the figure of test curves in rraileanu/idaac (easy, 200 levels, 64
 # environments, mean of 10 seeds), traced by colour against the axes' grid at 8 and 25 million
-# frames; errors of tracing are at most a tenth of a unit on the axis, and not checked otherwise.
+# frames. The grid fits to a tenth of a unit; nothing else tells how good the values are.
 RELEASED_DAAC: dict[str, dict[int, float]] = {
     game: {8_000_000: early, 25_000_000: late}
     for game, early, late in (
@@ -159,7 +159,8 @@ RELEASED_DAAC: dict[str, dict[int, float]] = {
         ("starpilot", 19.8, 35.7),  # 8M: hidden
     )
 }
-# Early on, where DAAC's line lies under IDAAC's: IDAAC's values, good to a few tenths.
+# Early on DAAC's line lies under IDAAC's, whose values these are, good to a few tenths (bigfish at
+# 4M: between IDAAC's 2.0 and an edge of DAAC's line at 2.4).
 RELEASED_DAAC["bigfish"] |= {1_000_000: 1.0, 2_000_000: 1.2, 4_000_000: 2.2}
 RELEASED_DAAC["starpilot"] |= {1_000_000: 3.2, 2_000_000: 4.9, 4_000_000: 11.1}
 
