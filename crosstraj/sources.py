@@ -74,6 +74,7 @@ def _dbc(config: "Config", objective: DBCConfig) -> "Config":
             objective,
             bisimulation_weight=0.5,  # beside likelihood and reward error of weight 1
             discount=0.99,  # of the metric: that of its agent
+            model_trains_encoder=True,  # only the next latent is detached
         ),
         representation=replace(config.representation, learning_rate=1e-3),  # encoder and model
     )
