@@ -392,9 +392,11 @@ LATER: dict[str, Any] = {
     "representation.max_ratio": 0.0,
     "representation.anchor": 0.0,
     "evaluation.held_out": "unseen",
+    "objective.metric": "scaled",
+    "objective.rectified": True,
 }
 # What a run may change without becoming another run.
-NOT_IDENTITY = ("frames", "machine", "saving")
+NOT_IDENTITY = ("frames", "machine", "saving", "objective.accept_weak_experts")
 
 
 def _before(part: str) -> dict[str, Any]:
@@ -543,11 +545,18 @@ def preset(method: str, name: str) -> Config:
             config = Config(
                 method="proto",
                 objective=ProtoConfig(),
+                # The CTRL paper's one rate for every method; denisyarats/proto has 1e-4. In one
+                # joint step it is that of projector, predictor and prototypes: the encoder steps
+                # with policy.learning_rate, which is the same.
+                representation=RepresentationConfig(learning_rate=5e-4),
                 encoder_grad="both",
                 order="joint",  # "jointly training the representation and RL losses" (CTRL paper)
                 phases=(
                     Phase(0.5),
-                    Phase(0.5, encoder_grad="none", objective_weight=0.0),  # frozen: heads alone
+                    # Frozen, heads alone, as in Proto-RL and the CTRL paper's section on
+                    # convergence. Its appendix has "only the RL loss", which may as well mean
+                    # encoder_grad="rl": the policy trains the encoder on.
+                    Phase(0.5, encoder_grad="none", objective_weight=0.0),
                 ),
             )
         case "diayn":

@@ -6,7 +6,6 @@ read as every checkpoint is: verified, and without pickle.
 
 import hashlib
 import json
-import math
 import re
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -37,15 +36,29 @@ class Expert:
     frames: int
     score: float  # mean raw return
     stderr: float | None  # None: of one episode
-    random_score: float
-    random_stderr: float | None
+    random_score: float | None = None  # None: not measured, in older files
+    random_stderr: float | None = None
 
     @property
     def above_random(self) -> bool:
-        """By more than two standard errors of the difference."""
-        if self.stderr is None or self.random_stderr is None:
+        """Clearly: two standard errors below the one mean is above two over the other."""
+        if self.stderr is None or self.random_score is None or self.random_stderr is None:
             return False
-        return self.score - self.random_score > 2 * math.hypot(self.stderr, self.random_stderr)
+        least, most = self.score - 2 * self.stderr, self.random_score + 2 * self.random_stderr
+        return least > most
+
+    def in_words(self) -> str:
+        """Level 3: 2.00 (0.10), random play 1.95 (0.08); standard errors in brackets."""
+        of_random = with_error(self.random_score, self.random_stderr)
+        score = with_error(self.score, self.stderr)
+        return f"level {self.level}: {score}, random play {of_random}"
+
+
+def with_error(score: float | None, stderr: float | None) -> str:
+    """A mean return and its standard error, or what is missing of them."""
+    if score is None:
+        return "not measured"
+    return f"{score:.2f} ({'-' if stderr is None else f'{stderr:.2f}'})"
 
 
 class Index(NamedTuple):
@@ -118,12 +131,34 @@ def read_experts(config: Config, levels: range, envs: AnyEnvs) -> Experts:
             f"{missing[0]}; train them with `crosstraj experts --env {config.env} --levels "
             f"{len(levels)}`, or lower objective.levels"
         )
+    if not config.objective.accept_weak_experts:
+        check_strength([known[level] for level in levels], place, config.env)
     image, actions = image_and_actions(envs)
     device, agents = torch.device(config.machine.device), {}
     for level in levels:
         run = place / known[level].run
         agents[level] = read_expert(run, level, config, image, actions).to(device)
     return Experts(agents, device)
+
+
+def check_strength(experts: list[Expert], place: Path, game: str) -> None:
+    """Policies no better than chance say nothing about where good ones act alike."""
+    weak = [expert for expert in experts if not expert.above_random]
+    if not weak:
+        return
+    shown = "; ".join(expert.in_words() for expert in weak[:3])
+    train = f"crosstraj experts --env {game} --levels {len(experts)}"
+    if all(expert.random_score is None for expert in weak):
+        fix = f"measure them with `{train}` and the values that they were trained with"
+    else:
+        budget = max(expert.frames for expert in weak)
+        fix = f"train them beyond {budget:,} frames with `{train} --frames N`"
+    raise BadInput(
+        f"{place}: {len(weak)} of {len(experts)} experts are not clearly above random play on "
+        f"their level ({shown}{'; ...' if len(weak) > 3 else ''}; standard errors in brackets): "
+        "an expert's mean less two standard errors must be above random play's plus two; "
+        f"{fix}, or accept them with --objective.accept-weak-experts True"
+    )
 
 
 def read_expert(
@@ -171,11 +206,17 @@ def read_index(place: Path) -> Index:
     try:
         found = json.loads(path.read_bytes())
         names = [field.name for field in fields(Expert)]
-        experts = [Expert(**{name: row[name] for name in names}) for row in found["experts"]]
+        experts = [
+            Expert(**{name: row[name] for name in names if name in row})
+            for row in map(dict, found["experts"])
+        ]
         for expert in experts:
             whole = type(expert.level) is int and type(expert.frames) is int
             if not whole or not re.fullmatch(r"\w[\w.-]*", expert.run):
                 raise ValueError(f"{expert} has no level, frames or plain run directory")
+            figures = (expert.score, expert.stderr, expert.random_score, expert.random_stderr)
+            if not all(isinstance(figure, float | int | None) for figure in figures):
+                raise ValueError(f"{expert} has returns that are no numbers")
         return Index(dict(found["values"]), {expert.level: expert for expert in experts})
     except FileNotFoundError:
         return Index({}, {})

@@ -53,6 +53,8 @@ def complaints(
             found["collapse"] = collapse(metrics, clusters)
             found["too few views"] = too_few_views(metrics, clusters, 2, "clusters")
         case ProtoConfig(prototypes=clusters):
+            found["collapse"] = collapse(metrics, clusters)
+            found["empty codes"] = empty_codes(metrics, clusters)
             found["too few views"] = too_few_views(metrics, clusters, 1, "prototypes")
         case DBCConfig():
             found["collapse"] = collapse_of_latents(metrics)
@@ -98,6 +100,23 @@ def collapse(metrics: dict[str, float], clusters: int) -> str | None:
     )
 
 
+def empty_codes(metrics: dict[str, float], clusters: int) -> str | None:
+    """Is every view assigned to all prototypes alike? To predict that takes no features at all.
+
+    What a code says is how far its entropy is below ln C; random unit vectors set the scale.
+    """
+    most = math.log(clusters)
+    entropy, random = metrics.get("code_entropy", 0.0), metrics.get("code_entropy_random", most)
+    if entropy <= most - 0.1 * (most - random) or random >= most:
+        return None
+    return (
+        f"the codes say nothing: their entropy is {entropy:.3f} of {most:.3f} (random vectors: "
+        f"{random:.3f}), so that every view belongs to all prototypes alike; views have a mean "
+        f"cosine of {metrics['view_cosine']:.3f} and an effective rank of "
+        f"{metrics['view_rank']:.1f}; see docs/methods.md"
+    )
+
+
 def verdict(
     metrics: dict[str, float], *, levels: bool = True, rank_before: float = math.nan
 ) -> str | None:
@@ -107,9 +126,9 @@ def verdict(
     levels: does the environment have levels? Else the figures are about episodes.
     """
     folded = fallen_rank(rank_before, metrics.get("feature_rank", math.nan))
-    if "codes_about_level" not in metrics:
+    if "codes_about_level" not in metrics or "view_cosine" not in metrics:
         return folded
-    collapsed = metrics.get("view_cosine", metrics.get("target_cosine", 0.0)) > 0.95
+    collapsed = metrics["view_cosine"] > 0.95
     share = min(1.0, max(0.0, metrics["codes_about_level"]))
     where = "level" if levels else "episode"
     parts = [

@@ -165,11 +165,11 @@ class Impala(nn.Module):
         with self._precision(frames):
             return F.relu_(self.stages(pixels)).to(pixels.dtype)
 
-    def project(self, spatial: Tensor) -> Tensor:
-        """[B, 32, h, w] -> [B, 256]: pooling and the last layer."""
+    def project(self, spatial: Tensor, *, rectified: bool = True) -> Tensor:
+        """[B, 32, h, w] -> [B, 256]: pooling and the last layer; or what its ReLU is given."""
         with self._precision(spatial):
             read = self.last(pool(spatial, self.pooling))
-            return self.norm(F.relu_(read)).to(spatial.dtype)
+            return (self.norm(F.relu_(read)) if rectified else read).to(spatial.dtype)
 
     def features(self, frames: Tensor) -> Tensor:
         return self.project(self.map(frames))
@@ -210,13 +210,13 @@ class Encode:
         """Frames -> the map before pooling and the encoder's last layer, [B, channels, h, w]."""
         return self._pieces(self.encoder.map, frames)
 
-    def project(self, spatial: Tensor) -> Tensor:
+    def project(self, spatial: Tensor, *, rectified: bool = True) -> Tensor:
         """The encoder's last layer. A map that an objective has imagined gets its gradient always;
         only the layer's own is the trainer's to decide."""
         weights = [] if self.live else [p for p in self.encoder.parameters() if p.requires_grad]
         for weight in weights:
             weight.requires_grad_(False)
-        features = self.encoder.project(spatial)
+        features = self.encoder.project(spatial, rectified=rectified)
         for weight in weights:
             weight.requires_grad_(True)
         assert isinstance(features, Tensor)

@@ -18,7 +18,7 @@ from crosstraj.config import NOT_IDENTITY, Config, LevelSplit
 from crosstraj.envs import GAMES
 from crosstraj.errors import BadInput
 from crosstraj.evaluate import Examiner, evaluate, summarise
-from crosstraj.experts import INDEX, Expert, read_index
+from crosstraj.experts import INDEX, Expert, read_index, with_error
 from crosstraj.objectives import Objective
 from crosstraj.parts import image_and_actions
 from crosstraj.progress import display_for
@@ -65,13 +65,18 @@ def train_experts(
     experts, first = index.experts, config.procgen.first_level
     wanted = range(first, first + levels)
     for level in wanted:
-        if level in experts and experts[level].frames >= config.frames:
+        if level in experts and complete(experts[level], config.frames):
             continue
         title = f"expert {level - first + 1} of {levels}: {config.env}, level {level}"
         expert = train_expert(expert_config(config, level), title, stop, allow_inexact)
         experts = read_index(place).experts | {level: expert}  # others may train other levels
         write_index(config, experts)
     return [experts[level] for level in wanted]
+
+
+def complete(expert: Expert, frames: int) -> bool:
+    """Trained to the budget, and held against random play."""
+    return expert.frames >= frames and expert.random_score is not None
 
 
 def check(config: Config, levels: int) -> None:
@@ -152,18 +157,15 @@ def table_of(config: Config, experts: list[Expert]) -> Table:
         "above random",
         title=f"experts on {config.env}, raw return on their level (standard error)",
         caption=f"{sum(expert.above_random for expert in experts)} of {len(experts)} experts are "
-        "above random play by more than two standard errors of the difference",
+        "clearly above random play: their mean less two standard errors is above random play's "
+        "plus two",
     )
     for expert in experts:
         table.add_row(
             str(expert.level),
             f"{expert.frames:,}",
-            _with_error(expert.score, expert.stderr),
-            _with_error(expert.random_score, expert.random_stderr),
+            with_error(expert.score, expert.stderr),
+            with_error(expert.random_score, expert.random_stderr),
             "yes" if expert.above_random else "no",
         )
     return table
-
-
-def _with_error(score: float, stderr: float | None) -> str:
-    return f"{score:.2f} ({'-' if stderr is None else f'{stderr:.2f}'})"

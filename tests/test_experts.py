@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from crosstraj.cli import main
+from crosstraj.commands import expert_preset
 from crosstraj.config import Config, preset
 from crosstraj.envs import make_envs
 from crosstraj.errors import BadInput
@@ -25,7 +26,7 @@ from crosstraj.logs import Log, read_rows
 from crosstraj.objectives.pse import PSEConfig
 from crosstraj.pretrain import RandomPlayer, random_play
 from crosstraj.randomness import Streams
-from crosstraj.trained import read_config, read_weights
+from crosstraj.trained import place_of, read_config, read_weights
 from crosstraj.training import Training
 from tests.conftest import TINY
 from tests.test_train import remains, tree
@@ -37,6 +38,7 @@ PRETRAINED = (
     *("train", "--method", "pse", *TINY, "--frames", "512", "--machine.threads", "1"),
     *("--objective.policies", "pretrained", "--objective.levels", str(LEVELS)),
     *("--objective.pairs", "2", "--objective.steps", "8"),
+    *("--objective.accept-weak-experts", "True"),  # one update makes no expert
 )
 
 
@@ -106,6 +108,17 @@ def test_the_defaults_are_the_papers(capfd: pytest.CaptureFixture[str]) -> None:
     said = re.sub(r"[\s│]+", " ", capfd.readouterr().out)
     assert "default: 40" in said
     assert "default: 500000" in said
+
+
+def optimiser_steps(config: Config) -> int:
+    updates = -(-config.frames // config.rollout_frames)
+    return updates * config.policy.epochs * config.policy.minibatches
+
+
+def test_the_default_budget_makes_thousands_of_steps_and_the_paper_has_its_own() -> None:
+    assert optimiser_steps(expert_preset("default")) == 5880
+    assert optimiser_steps(expert_preset("paper")) == 496
+    assert expert_preset("default").frames == expert_preset("paper").frames == 500_000
 
 
 def test_the_same_command_finds_its_experts_and_shows_them(
@@ -185,12 +198,82 @@ def expert(score: float, stderr: float | None, random: float, error: float | Non
     return Expert(0, "run", 1, score, stderr, random, error)
 
 
-def test_above_random_means_by_two_standard_errors_of_the_difference() -> None:
-    assert expert(11.0, 3.0, 0.0, 4.0).above_random  # the difference has an error of 5
-    assert not expert(9.9, 3.0, 0.0, 4.0).above_random
+def test_above_random_means_that_intervals_of_two_standard_errors_are_apart() -> None:
+    assert expert(14.1, 3.0, 0.0, 4.0).above_random  # 8.1 at least, against 8 at most
+    assert not expert(13.9, 3.0, 0.0, 4.0).above_random
     assert expert(1.0, 0.0, 0.0, 0.0).above_random
     assert not expert(0.0, 0.0, 0.0, 0.0).above_random
     assert not expert(9.0, None, 0.0, 0.1).above_random  # of one episode nothing is known
+    assert not Expert(0, "run", 1, 9.0, 0.1).above_random  # random play was not measured
+
+
+def scored(place: Path, rows: dict[int, dict[str, float | None]]) -> None:
+    """Give experts other figures in their index; those that are not named are good."""
+    good = {"score": 9.0, "stderr": 0.1, "random_score": 1.0, "random_stderr": 0.1}
+    body = index_of(place)
+    for row in body["experts"]:
+        row |= good | rows.get(row["level"], {})
+    damaged(place, json.dumps(body))
+
+
+def refused(place: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], flag: str) -> str:
+    """What a run with these experts says when it is refused; empty when it is not."""
+    capfd.readouterr()
+    where = ("--saving.runs", str(tmp_path / "runs"), "--objective.experts", str(place))
+    code = main([*PRETRAINED, "--objective.accept-weak-experts", flag, *where, "--frames", "256"])
+    assert code in (0, 2)
+    error = re.sub(r"\s+", " ", capfd.readouterr().err)
+    assert "Traceback" not in error
+    return error if code else ""
+
+
+def test_experts_that_are_not_clearly_above_random_play_are_refused_and_can_be_accepted(
+    copied: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    weak = {"score": 1.3, "stderr": 0.1, "random_score": 1.0, "random_stderr": 0.1}
+    scored(copied, {2: weak, 3: {"score": 0.25, "stderr": None}})
+    error = refused(copied, tmp_path, capfd, "False")
+    assert "2 of 4 experts are not clearly above random play on their level" in error
+    assert "level 2: 1.30 (0.10), random play 1.00 (0.10)" in error
+    assert "level 3: 0.25 (-), random play 1.00 (0.10)" in error
+    assert "mean less two standard errors must be above random play's plus two" in error
+    assert "train them beyond 256 frames with `crosstraj experts --env starpilot --levels" in error
+    assert "--objective.accept-weak-experts True" in error
+    assert not (tmp_path / "runs").exists() or not list((tmp_path / "runs").glob("*/metrics*"))
+    assert not refused(copied, tmp_path, capfd, "True")
+    scored(copied, {2: weak | {"score": 1.41}})
+    assert not refused(copied, tmp_path / "good", capfd, "False")
+
+
+def test_weak_experts_of_levels_that_are_not_played_do_not_matter(copied: Path, envs: Any) -> None:
+    scored(copied, {3: {"score": 0.0}})
+    config = wanting(copied)
+    config = replace(config, objective=replace(config.objective, accept_weak_experts=False))
+    assert len(read_experts(config, range(3), envs).agents) == 3
+    with pytest.raises(BadInput, match="1 of 4 experts are not clearly above random"):
+        read_experts(config, range(LEVELS), envs)
+
+
+def test_experts_of_a_file_without_random_play_are_refused_until_they_are_measured(
+    copied: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    before, body = index_of(copied), index_of(copied)
+    for row in body["experts"]:
+        del row["random_score"], row["random_stderr"], row["above_random"]
+    damaged(copied, json.dumps(body))
+    error = refused(copied, tmp_path, capfd, "False")
+    assert "4 of 4 experts are not clearly above random play" in error
+    assert "random play not measured" in error
+    assert "measure them with `crosstraj experts --env starpilot --levels 4`" in error
+    assert not refused(copied, tmp_path, capfd, "True")
+    assert main([*COMMAND, "--saving.runs", str(copied)]) == 0  # measures, and trains nothing
+    assert index_of(copied)["experts"] == before["experts"]
+
+
+def test_accepting_weak_experts_does_not_make_another_run(trained_experts: Path) -> None:
+    config = wanting(trained_experts)
+    other = replace(config, objective=replace(config.objective, accept_weak_experts=False))
+    assert place_of(config) == place_of(other)
 
 
 def test_random_play_is_on_the_experts_level_with_every_action_alike(
@@ -222,7 +305,12 @@ def test_random_play_is_on_the_experts_level_with_every_action_alike(
 
 def wanting(place: Path, **changes: Any) -> Config:
     objective = PSEConfig(
-        policies="pretrained", experts=str(place), levels=LEVELS, pairs=2, steps=8
+        policies="pretrained",
+        experts=str(place),
+        accept_weak_experts=True,
+        levels=LEVELS,
+        pairs=2,
+        steps=8,
     )
     config = replace(preset("pse", "default"), env="starpilot", encoder="laptop")
     return replace(config, objective=objective, **changes)
@@ -307,6 +395,8 @@ def damaged(place: Path, text: str) -> None:
         '{"experts": [{"level": 0}], "values": {}}',
         '{"experts": [3], "values": {}}',
         '{"experts": []}',
+        '{"experts": [{"level": 0, "run": "a", "frames": 1, "score": "high", "stderr": 1}],'
+        ' "values": {}}',
     ],
 )
 def test_a_damaged_index_is_one_sentence(copied: Path, text: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from crosstraj import ops, train
+from crosstraj import health, ops, train
 from crosstraj.config import preset
 from crosstraj.learner import Learner
 from crosstraj.networks import Encode
@@ -152,6 +152,64 @@ def test_frames_that_last_spread_over_the_prototypes():
     assert float(alike[same].mean()) > 0.5 + 0.5 * float(alike[~same].mean())
 
 
+# --- Its health
+
+
+def figures_of(features: torch.Tensor, prototypes: int = 64) -> dict[str, float]:
+    """What a loss records when the target sees these features, whatever the frames."""
+
+    class Told(torch.nn.Module):
+        def forward(self, frames: torch.Tensor) -> torch.Tensor:
+            return features.index_select(0, frames[:, 0, 0, 0].long())
+
+    proto = Proto(ProtoConfig(prototypes=prototypes, width=32, shift=0), rng())
+    proto.attach(Told())
+    count = len(features)
+    frames = torch.arange(count, dtype=torch.uint8).repeat(2)[:, None, None, None]
+    batch = of_frames(frames.expand(-1, 4, 4, 3).contiguous())
+    _, metrics = proto.loss(Encode(Told(), live=True, piece=64), batch, rng())
+    return {name: float(figure) for name, figure in metrics.items()}
+
+
+def test_prototypes_that_hold_nothing_are_called_so_in_words_and_live_ones_are_not():
+    watch = health.Watch(preset("proto", "default"))
+    config = replace(watch.config, objective=ProtoConfig(prototypes=64))
+    apart = torch.randn(128, 256, generator=rng(1))
+    alive = figures_of(apart)
+    assert alive["view_rank"] > 20
+    assert health.complaints(alive, config) == {}
+    one_way = figures_of(torch.randn(1, 256, generator=rng(2)) + 0.02 * apart)
+    assert one_way["view_cosine"] > 0.99
+    found = health.complaints(one_way, config)
+    assert found.keys() == {"collapse", "empty codes"}
+    assert "views have a mean cosine of 1.000" in found["collapse"]
+    assert (
+        f"of {math.log(64):.3f} (random vectors: {one_way['code_entropy_random']:.3f})"
+        in (found["empty codes"])
+    )
+
+
+def test_empty_codes_are_those_that_say_less_than_a_tenth_of_what_random_vectors_say():
+    most = math.log(512)
+    figures = {"code_entropy_random": most - 0.4, "view_cosine": 0.5, "view_rank": 3.0}
+    assert health.empty_codes(figures | {"code_entropy": most - 0.041}, 512) is None
+    sentence = health.empty_codes(figures | {"code_entropy": most - 0.039}, 512)
+    assert sentence is not None
+    assert "the codes say nothing: their entropy is 6.199 of 6.238" in sentence
+    assert "effective rank of 3.0" in sentence
+    assert health.empty_codes({}, 512) is None  # a rollout without a minibatch
+
+
+def test_its_health_is_measured_once_per_rollout():
+    learner = learner_for(small("proto"))
+    proto, batch = proto_of(learner), batch_of()
+    proto.gather(rng())
+    with_health = ["view_rank" in proto.loss(live(learner), batch, rng())[1] for _ in range(2)]
+    proto.gather(rng())
+    with_health.append("view_rank" in proto.loss(live(learner), batch, rng())[1])
+    assert with_health == [True, False, True]
+
+
 # --- After a step
 
 
@@ -256,6 +314,24 @@ def test_the_encoder_is_trained_in_the_first_half_and_frozen_to_the_last_bit_in_
     for _ in range(2):
         assert train.learn(training)["phase"] == 2
     assert moved(middle, bits(training.learner)) == {"policy", "value"}
+
+
+@pytest.mark.parametrize("grad", ["both", "ssl"])
+def test_in_the_second_half_the_policy_may_train_the_encoder_on_and_the_objective_rests(grad):
+    first, second = preset("proto", "default").phases
+    training = training_with("proto", first, replace(second, encoder_grad="rl"), encoder_grad=grad)
+    for _ in range(2):
+        assert train.learn(training)["phase"] == 1
+    middle = bits(training.learner)
+    for _ in range(2):
+        assert train.learn(training)["phase"] == 2
+    assert moved(middle, bits(training.learner)) == {"encoder", "policy", "value"}
+
+
+def test_the_rates_are_the_papers():
+    config = preset("proto", "default")
+    assert config.representation.learning_rate == config.policy.learning_rate == 5e-4
+    assert config.representation.encoder_rate == 1
 
 
 def test_the_halves_are_those_of_the_paper():

@@ -86,17 +86,39 @@ def test_identical_trajectories_have_a_zero_diagonal(distance):
     assert torch.equal(d.argmin(1), torch.arange(6))
 
 
-def test_two_levels_that_never_agree_are_one_apart_but_for_what_was_not_played():
+def test_the_metric_is_the_discounted_sum_and_scaled_it_is_one_at_most():
     action = torch.tensor([[0, 0, 0], [1, 1, 1]])
     d = pse(discount=0.5).distances(action, torch.zeros(2, 3, 5))
-    assert d[0, 0] == 1 - 0.5**3
-    assert d[2, 2] == 1 - 0.5
+    assert d.diagonal().tolist() == [1.75, 1.5, 1.0]  # 1 + 1/2 + 1/4, 1 + 1/2, 1
+    d = pse(discount=0.5, metric="scaled").distances(action, torch.zeros(2, 3, 5))
+    assert d.diagonal().tolist() == [0.875, 0.75, 0.5]
     assert (d <= 1).all()
+
+
+def test_on_a_short_stretch_other_actions_repel_as_in_the_source():
+    """Both levels are given actions 0, 1, 2: every pair of different steps differs at once."""
+    action = torch.tensor([[0, 1, 2], [0, 1, 2]])
+    ahead = 1 + 0.99
+    # From (0, 1) or (0, 2) on, (1, 2) differs as well; then both are at their last step and agree.
+    expected = torch.tensor([[0.0, ahead, ahead], [ahead, 0.0, 1.0], [ahead, 1.0, 0.0]])
+    method = pse()
+    d = method.distances(action, torch.zeros(2, 3, 5))
+    torch.testing.assert_close(d, expected)
+    source = 1 - (4 * math.exp(-ahead / 0.1) + 2 * math.exp(-1 / 0.1)) / 6
+    assert source > 0.9999
+    assert method.evidence([-d], [d])["negative_weight"].item() == pytest.approx(source)
+    scaled = pse(metric="scaled")
+    d = scaled.distances(action, torch.zeros(2, 3, 5))
+    weak = 1 - (4 * math.exp(-0.01 * ahead / 0.1) + 2 * math.exp(-0.01 / 0.1)) / 6
+    assert weak < 0.16
+    assert scaled.evidence([-d], [d])["negative_weight"].item() == pytest.approx(weak, rel=1e-4)
+    hard = pse(metric="scaled", soft_coupling=False)
+    assert hard.evidence([-d], [d])["negative_weight"].item() == 1
 
 
 def test_the_distance_of_policies_is_total_variation():
     policy = torch.tensor([[[1.0, 0.0, 0.0]], [[0.5, 0.25, 0.25]]])  # [2, 1, 3]
-    method = pse(policies="pretrained", discount=0.0)
+    method = pse(policies="pretrained", discount=0.0)  # where a sum is its first distance
     assert method.distances(torch.zeros(2, 1), policy).tolist() == [[0.5]]
     swapped = method.distances(torch.zeros(2, 1), policy.flip(0))
     assert swapped.tolist() == [[0.5]]
@@ -209,6 +231,9 @@ def test_the_loss_of_a_batch_is_the_mean_over_rows_and_over_columns_of_its_stret
             start += 2 * n
     expected = np.mean(rows) + np.mean(columns)
     assert metrics["contrast"].item() == pytest.approx(expected, rel=1e-4)
+    nearest = [np.mean(np.concatenate([d.amin(k) for d in batch.distances])) for k in (0, 1)]
+    expected_of_features = expected - sum(nearest) / 0.1
+    assert metrics["contrast_of_features"].item() == pytest.approx(expected_of_features, rel=1e-4)
     assert loss.item() == pytest.approx(2 * expected, rel=1e-4)
     loss.backward()
     assert encoder.weight.grad is not None
@@ -216,13 +241,13 @@ def test_the_loss_of_a_batch_is_the_mean_over_rows_and_over_columns_of_its_stret
 
 
 def test_the_evidence_by_hand():
-    method = pse()
     similarity = torch.tensor([[1.0, 0.0], [1.0, 0.0]])  # the second row finds the wrong one
     distance = torch.tensor([[0.0, 0.4], [0.6, 0.2]])
-    figures = method.evidence([similarity], [distance])
-    assert figures["policy_distance"].item() == pytest.approx(0.3)
-    assert figures["nearest_distance"].item() == pytest.approx(0.1)
-    assert figures["nearest_found"].item() == 0.5
+    for metric, times in (("scaled", 1), ("sum", 100)):  # the same parts of the largest distance
+        figures = pse(metric=metric).evidence([similarity], [times * distance])
+        assert figures["policy_distance"].item() == pytest.approx(0.3)
+        assert figures["nearest_distance"].item() == pytest.approx(0.1)
+        assert figures["nearest_found"].item() == 0.5
 
 
 # --- Minibatches

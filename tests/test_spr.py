@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from crosstraj import ops
+from crosstraj.config import Config
 from crosstraj.learner import Learner
 from crosstraj.networks import Encode
 from crosstraj.objectives.spr import SPR, Batch, Dynamics, SPRConfig
@@ -84,29 +85,59 @@ def test_when_nothing_changes_the_identity_predicts_it():
     assert float(method.loss(encode, batch, rng())[0].detach()) > 1e-3
 
 
+def last_layer(encoder: Any, spatial: Tensor, rectified: bool) -> Tensor:
+    """The last layer written out, with or without its ReLU."""
+    read = spatial.flatten(1) @ encoder.last.weight.T + encoder.last.bias
+    return read.clamp(min=0) if rectified else read
+
+
 def slow_loss(learner: Learner, method: SPR, batch: Batch) -> float:
     encoder, terms = learner.agent.encoder, []
+    rectified = method.config.rectified
     for b in range(len(batch.position)):
         place = batch.position[b]
         z = ops.min_max(encoder.map(batch.frames[place[:1]]))
         for k in range(1, K + 1):
             z = method.dynamics(z, batch.action[place[k - 1 : k]])  # a_{k-1} leads from k-1 to k
-            y = method.predictor(encoder.project(z))[0]
+            y = method.predictor(last_layer(encoder, z, rectified))[0]
             true = method.target.map(batch.frames[place[k : k + 1]])
-            t = method.target.project(ops.min_max(true))[0]
+            t = last_layer(method.target, ops.min_max(true), rectified)[0]
             if batch.valid[b, k]:
                 terms.append(float(2 - 2 * torch.cosine_similarity(y.detach(), t, dim=0)))
     return sum(terms) / len(terms)
 
 
-def test_the_loss_equals_the_slow_loop():
-    learner, method, encode = setting()
+@pytest.mark.parametrize("rectified", [False, True])
+def test_the_loss_equals_the_slow_loop(rectified):
+    learner, method, encode = setting(rectified=rectified)
     with torch.no_grad():
         for parameter in method.target.parameters():
             parameter.mul_(1.2)  # no longer the encoder itself
     batch = make_batch(ends=((1, 0), (2, 1)))
     loss, _ = method.loss(encode, batch, rng())
     assert float(loss.detach()) == pytest.approx(slow_loss(learner, method, batch), rel=1e-4)
+
+
+def test_before_the_last_relu_every_unit_of_the_last_layer_learns():
+    """Push all units below zero: behind the ReLU nothing is left to learn from."""
+    for rectified in (False, True):
+        learner, method, encode = setting(rectified=rectified)
+        with torch.no_grad():
+            learner.agent.encoder.last.bias.fill_(-1e3)
+            method.target.last.bias.normal_(generator=rng(4))
+        method.loss(encode, make_batch(), rng())[0].backward()
+        gradient = learner.agent.encoder.last.weight.grad
+        assert gradient is not None
+        assert bool(gradient.any()) != rectified
+
+
+def test_the_default_predicts_what_the_source_does_and_old_runs_what_they_did():
+    config = small("spr")
+    assert isinstance(config.objective, SPRConfig)
+    assert not config.objective.rectified
+    values = config.to_dict()
+    assert values["objective"].pop("rectified") is False
+    assert Config.from_dict(values).objective.rectified  # type: ignore[union-attr]  # SPR's
 
 
 def test_what_comes_after_an_end_inside_a_window_changes_nothing_and_what_comes_before_does():

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from crosstraj import ops
 from crosstraj.errors import BadInput, check_range
-from crosstraj.instruments import Play
+from crosstraj.instruments import Play, clustering_health
 from crosstraj.networks import FEATURES, linear
 from crosstraj.objectives.base import Clustering, Encoder, Metrics, Objective
 from crosstraj.rollout import Rollout
@@ -91,9 +91,10 @@ class Proto(Objective):
         # Zeros are at distance 1 of every unit vector: a reward of 1 until the queue is filled.
         self.register_buffer("queue", torch.zeros(config.queue, width))
         self.play = Play()
+        self.measured = False  # in this rollout
 
     def gather(self, rng: torch.Generator) -> None:
-        self.play = Play()
+        self.play, self.measured = Play(), False
 
     def attach(self, encoder: nn.Module) -> None:
         self.target_encoder = copy.deepcopy(encoder).requires_grad_(False)
@@ -127,13 +128,13 @@ class Proto(Objective):
                 nothing=torch.zeros_like(batch.level),
                 time=(batch.time + 1).float().log2().long(),
             )
-        return losses.mean(), {
-            "code_entropy": ops.entropy(code).mean(),
-            "mean_code_entropy": ops.entropy(code.mean(0)),
-            "clusters_used": torch.tensor(float(code.argmax(1).unique().numel())),
-            "target_cosine": ops.mean_cosine(target),
-            "views": torch.tensor(float(len(target))),
-        }
+        metrics: Metrics = {
+            "code_entropy": ops.entropy(code).mean()
+        }  # the least that a loss can be
+        if not self.measured:  # on the first batch of a rollout, for singular values are slow
+            metrics |= clustering_health(target, code, self.prototypes, c.temperature, c.rounds)
+            self.measured = True
+        return losses.mean(), metrics
 
     def figures(self) -> Metrics:
         return self.play.figures()

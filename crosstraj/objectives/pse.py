@@ -5,12 +5,12 @@ two levels act now and, discounted, from there on. A contrastive loss pulls each
 one of the other level, and away from the rest. The data are stretches of two levels (`pairs.py`),
 played by random policies or by experts; the policy's own rollout is not used.
 
-Differs from the paper: the metric is scaled to [0, 1], and PPO takes the place of SAC.
+Differs from the paper: PPO takes the place of SAC.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, assert_never
 
 import torch
 from torch import Tensor
@@ -31,6 +31,8 @@ class PSEConfig:
     """Who plays the pairs of levels: every action alike, or the experts of `crosstraj experts`."""
     experts: str = "experts"
     """Where `crosstraj experts` has put them: the directory that holds one per game."""
+    accept_weak_experts: bool = False
+    """Play with experts although some are not clearly above random play on their level."""
     levels: int = 40
     """How many training levels are played, from the first on (paper)."""
     pairs: int = 4
@@ -43,8 +45,10 @@ class PSEConfig:
     """Of two policies: taken actions differ (0 or 1), or total variation; auto: as policies ask."""
     discount: float = 0.99
     """Gamma of the metric (PSE's code)."""
+    metric: Literal["sum", "scaled"] = "sum"
+    """The discounted sum of distances (PSE's code), or that times 1 - discount, at most 1."""
     kernel_width: float = 0.1
-    """Beta: the metric at which two steps are coupled by 1/e (PSE's code, unscaled metric)."""
+    """Beta: the metric at which two steps are coupled by 1/e (PSE's code, for metric=sum)."""
     soft_coupling: bool = True
     """Weigh positives and negatives by the metric; off: plain InfoNCE with the nearest step."""
     temperature: float = 0.1
@@ -112,11 +116,20 @@ def contrast(similarity: Tensor, distance: Tensor, kernel_width: float, *, soft:
     return scores.logsumexp(1) - positive.squeeze(1)
 
 
+def negative_weight(distances: list[Tensor], kernel_width: float) -> Tensor:
+    """Mean 1 - G over all steps but the nearest of each row: 1 where every other step repels."""
+    if not kernel_width:
+        return torch.ones(())
+    # Sorted rows have the nearest first.
+    others = torch.cat([distance.sort(1).values[:, 1:].flatten() for distance in distances])
+    return -torch.expm1(-others / kernel_width).mean()
+
+
 class Matched(NamedTuple):
     """A stretch of two levels, and how far the steps of one are from those of the other."""
 
     frames: Tensor  # [2 L, H, W, C] uint8, the first level's before the second's
-    distance: Tensor  # [L, L] in [0, 1]; rows: the first level
+    distance: Tensor  # [L, L]; rows: the first level
 
 
 class Batch(NamedTuple):
@@ -144,14 +157,21 @@ class PSE(Objective):
     def distances(self, action: Tensor, policy: Tensor) -> Tensor:
         """The metric between the steps of two levels, from actions [2, L] and policies [2, L, A].
 
-        Times 1 - discount: two policies that never agree are 1 apart.
+        Two policies that differ in their first action alone are 1 apart, in a stretch of any
+        length; scaled, it is those that would never agree.
         """
         if self.config.by_actions:
             cost = (action[0, :, None] != action[1, None, :]).float()
         else:
             cost = 0.5 * (policy[0, :, None] - policy[1, None, :]).abs().sum(-1)
-        discount = self.config.discount
-        return (policy_similarity(cost, discount) * (1 - discount)).float()
+        distance = policy_similarity(cost, self.config.discount)
+        match self.config.metric:
+            case "sum":
+                return distance.float()
+            case "scaled":
+                return (distance * (1 - self.config.discount)).float()
+            case other:
+                assert_never(other)
 
     def minibatches(self, rollout: Rollout, count: int, rng: torch.Generator) -> Iterator[Batch]:
         """Each stretch in one minibatch; where they are too few, some serve again, moved anew."""
@@ -184,8 +204,12 @@ class PSE(Objective):
             for s, d in ((similarity, distance), (similarity.T, distance.T))
         ]
         contrasts = 2 * torch.cat(both_ways).mean()  # mean over rows + mean over columns
+        # The positives' own distance is a part of the loss that no feature changes.
+        given = torch.cat([d.amin(axis) for d in batch.distances for axis in (0, 1)]).mean()
+        given = given / c.kernel_width if c.soft_coupling else torch.zeros_like(given)
         return c.weight * contrasts, {
             "contrast": contrasts,
+            "contrast_of_features": contrasts - 2 * given,
             **self.evidence(similarities, batch.distances),
         }
 
@@ -195,9 +219,16 @@ class PSE(Objective):
         nearest = torch.cat([distance.argmin(1) for distance in distances])
         found = torch.cat([similarity.argmax(1) for similarity in similarities])
         played = self.source.frames if self.source is not None else 0
+        c = self.config
+        every = torch.cat([distance.flatten() for distance in distances])
+        positives = torch.cat([distance.amin(1) for distance in distances])
+        # In parts of the distance of policies that would never agree: figures of any metric's.
+        part = 1.0 if c.metric == "scaled" else 1 - c.discount
+        width = c.kernel_width if c.soft_coupling else 0.0  # plain InfoNCE: every weight is 1
         return {
-            "policy_distance": torch.cat([distance.flatten() for distance in distances]).mean(),
-            "nearest_distance": torch.cat([distance.amin(1) for distance in distances]).mean(),
+            "policy_distance": part * every.mean(),
+            "nearest_distance": part * positives.mean(),
+            "negative_weight": negative_weight(distances, width),
             "nearest_found": (found == nearest).float().mean(),
             "extra_frames": torch.tensor(float(played), dtype=torch.float64),  # counts stay exact
         }

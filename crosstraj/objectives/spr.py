@@ -34,6 +34,9 @@ class SPRConfig:
     """Pixels by which a frame is moved at most; 4 with augmentation."""
     intensity: float = 0.0
     """Spread of a frame's brightness; .05 with augmentation."""
+    rectified: bool = False
+    """Predict the last layer's output after its ReLU, as the policy reads it, not before it. The
+    source takes the first linear layer of its Q-head, before the ReLU."""
     hidden: int = 64
     """Channels inside the model."""
     weight: float = 2.0
@@ -109,7 +112,9 @@ class SPR(Objective):
         with torch.no_grad():
             target = encode.on(self.target)
             seen = self.augment(batch.frames.index_select(0, later.flatten()), rng)
-            true = target.project(ops.min_max(target.map(seen))).unflatten(0, later.shape)
+            true = target.project(
+                ops.min_max(target.map(seen)), rectified=self.config.rectified
+            ).unflatten(0, later.shape)
         distance = ops.squared_distance(ops.unit(predicted), ops.unit(true))  # [B, K]
         loss = (distance * valid).sum() / valid.sum()
         evidence = {"prediction": loss, "target_cosine": ops.mean_cosine(true[:, 0])}
@@ -121,7 +126,8 @@ class SPR(Objective):
         spatial, predicted = ops.min_max(encode.map(first)), []
         for k in range(self.config.steps):
             spatial = self.dynamics(spatial, batch.action.index_select(0, batch.position[:, k]))
-            predicted.append(self.predictor(encode.project(spatial)))
+            features = encode.project(spatial, rectified=self.config.rectified)
+            predicted.append(self.predictor(features))
         return torch.stack(predicted, dim=1)
 
     def augment(self, frames: Tensor, rng: torch.Generator) -> Tensor:
