@@ -110,8 +110,8 @@ def empty_codes(metrics: dict[str, float], clusters: int) -> str | None:
     if entropy <= most - 0.1 * (most - random) or random >= most:
         return None
     return (
-        f"the codes say nothing: their entropy is {entropy:.3f} of {most:.3f} (random vectors: "
-        f"{random:.3f}), so that every view belongs to all prototypes alike; views have a mean "
+        f"the codes say next to nothing: their entropy is {entropy:.3f} of {most:.3f} (random vectors: "
+        f"{random:.3f}), so that each view belongs to all prototypes nearly alike; views have a mean "
         f"cosine of {metrics['view_cosine']:.3f} and an effective rank of "
         f"{metrics['view_rank']:.1f}; see docs/methods.md"
     )

@@ -195,7 +195,7 @@ def test_empty_codes_are_those_that_say_less_than_a_tenth_of_what_random_vectors
     assert health.empty_codes(figures | {"code_entropy": most - 0.041}, 512) is None
     sentence = health.empty_codes(figures | {"code_entropy": most - 0.039}, 512)
     assert sentence is not None
-    assert "the codes say nothing: their entropy is 6.199 of 6.238" in sentence
+    assert "the codes say next to nothing: their entropy is 6.199 of 6.238" in sentence
     assert "effective rank of 3.0" in sentence
     assert health.empty_codes({}, 512) is None  # a rollout without a minibatch
 

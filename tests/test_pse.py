@@ -20,6 +20,7 @@ from crosstraj.errors import BadInput
 from crosstraj.experts import make_level
 from crosstraj.objectives.pse import PSE, Batch, Matched, PSEConfig, contrast, policy_similarity
 from crosstraj.pairs import PairedPlay, Stretch, Uniform
+from crosstraj.plan import read
 from crosstraj.policy.ppo import PPOConfig
 from crosstraj.rollout import Rollout
 from crosstraj.train import learn
@@ -575,11 +576,26 @@ def test_the_defaults_are_the_papers_budget():
     assert (config.encoder_grad, config.order) == ("both", "joint")
 
 
+GRID = Path(__file__).parents[1] / "experiments" / "pse_grid.toml"
+
+
+def grid_file() -> dict[str, Any]:
+    return tomllib.loads(GRID.read_text())
+
+
 def test_the_grid_is_the_papers():
-    path = Path(__file__).parents[1] / "experiments" / "pse_grid.toml"
-    variants = tomllib.loads(path.read_text())["variants"].values()
-    grid = sorted((v["objective"]["weight"], v["objective"]["temperature"]) for v in variants)
-    assert grid == list(itertools.product((0.1, 1.0, 2.0), (0.1, 0.3, 0.7)))
+    variants = [values["objective"] for values in grid_file()["variants"].values()]
+    grid = sorted((v["policies"], v["weight"], v["temperature"]) for v in variants)
+    kinds = ("pretrained", "random")
+    assert grid == list(itertools.product(kinds, (0.1, 1.0, 2.0), (0.1, 0.3, 0.7)))
+
+
+def test_the_grid_is_judged_by_validation_levels_and_plays_no_unseen_ones():
+    assert grid_file()["levels"] == "validation"
+    plan = read(GRID)
+    assert plan.levels == "validation"
+    for run in plan.runs():
+        assert run.values["evaluation.held_out"] == "validation"
 
 
 # --- What is refused
