@@ -110,9 +110,9 @@ def empty_codes(metrics: dict[str, float], clusters: int) -> str | None:
     if entropy <= most - 0.1 * (most - random) or random >= most:
         return None
     return (
-        f"the codes say next to nothing: their entropy is {entropy:.3f} of {most:.3f} (random vectors: "
-        f"{random:.3f}), so that each view belongs to all prototypes nearly alike; views have a mean "
-        f"cosine of {metrics['view_cosine']:.3f} and an effective rank of "
+        f"the codes say next to nothing: their entropy is {entropy:.3f} of {most:.3f} (random "
+        f"vectors: {random:.3f}), so that each view belongs to all prototypes nearly alike; views "
+        f"have a mean cosine of {metrics['view_cosine']:.3f} and an effective rank of "
         f"{metrics['view_rank']:.1f}; see docs/methods.md"
     )
 
