@@ -82,7 +82,7 @@ SOURCES: dict[str, dict[str, Any]] = {
         "representation.max_grad_norm": 10.0,
     },
     "driml": {"representation.learning_rate": 2.5e-4, "representation.max_grad_norm": 10.0},
-    "dbc": {"representation.learning_rate": 1e-3},
+    "dbc": {"objective.model_trains_encoder": True, "representation.learning_rate": 1e-3},
     "pse": {},
     "proto": {
         "representation.learning_rate": 1e-4,
