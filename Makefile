@@ -40,7 +40,7 @@ test: $(READY)
 	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 
 test-browser: $(READY)
-	NEED_BROWSER=1 $(BIN)/pytest tests/test_browser.py
+	NEED_BROWSER=1 $(BIN)/pytest tests/analysis/test_browser.py
 
 .PHONY: bench bench-full outside-check
 # Speed against the machine's limit and against peers: at most 15 minutes; growth: at most 60.
@@ -52,13 +52,13 @@ bench-full: $(READY)
 
 # The shipped runs beside published curves: PPO's by OpenAI, DAAC's by IDAAC's release.
 outside-check: $(READY)
-	$(BIN)/python -m crosstraj.report.outside results/ppo-starpilot results/outside/*
+	$(BIN)/python -m tools.outside_check results/ppo-starpilot results/outside/*
 
 .PHONY: learning results
 # The pages on what CTRL learns and on the searches behind it, tables and numbers from results/.
 learning: $(READY)
-	$(BIN)/python -m crosstraj.report.fill docs/learning.in.md docs/learning.md
-	$(BIN)/python -m crosstraj.report.fill docs/searches.in.md docs/searches.md
+	$(BIN)/python -m tools.fill_docs docs/learning.in.md docs/learning.md
+	$(BIN)/python -m tools.fill_docs docs/searches.in.md docs/searches.md
 
 # The curves and the report of the runs kept in results/, and the page on learning.
 results: $(READY) outside-check learning

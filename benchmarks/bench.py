@@ -29,8 +29,8 @@ from benchmarks.machine import (
     peak_memory,
     seconds_to_first_step,
 )
-from crosstraj.config import Config, MachineConfig, preset
-from crosstraj.native import keep_memory
+from crosstraj.config.values import Config, MachineConfig, preset
+from crosstraj.nn.native import keep_memory
 
 PARTS = ("environment", "acting", "objective", "policy", "rest")
 

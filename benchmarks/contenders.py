@@ -17,12 +17,13 @@ from stable_baselines3.common.torch_layers import BaseFeaturesExtractor
 from stable_baselines3.common.vec_env import VecEnv
 from torch import Tensor, nn
 
-from crosstraj.config import Config
+from crosstraj.config.values import Config
+from crosstraj.data.returns import gae
 from crosstraj.envs import ProcgenConfig, make_envs
-from crosstraj.networks import IMPALA, Residual, convolution, linear
-from crosstraj.rollout import gae
+from crosstraj.learning.state import Training
+from crosstraj.nn.encoders import IMPALA, Residual, convolution
+from crosstraj.nn.heads import linear
 from crosstraj.train import learn
-from crosstraj.training import Training
 
 GAME, ENVS, STEPS, MINIBATCHES = "bigfish", 32, 256, 8
 

@@ -21,9 +21,9 @@ from benchmarks import ising
 from benchmarks.bench import configurations, memory
 from benchmarks.contenders import GAME, Ours
 from benchmarks.machine import Limit, flops_per_frame
-from crosstraj.config import Config, MachineConfig, preset
-from crosstraj.methods import METHODS
-from crosstraj.native import keep_memory
+from crosstraj.config.methods import METHODS
+from crosstraj.config.values import Config, MachineConfig, preset
+from crosstraj.nn.native import keep_memory
 from crosstraj.objectives import CTRLConfig
 
 SLACK = 0.15  # how much slower than its FLOPs explain a method may be before the table says so

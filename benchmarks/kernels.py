@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from crosstraj.networks import Impala
+from crosstraj.nn.encoders import Impala
 
 
 class Kernel(NamedTuple):

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from crosstraj.config import Config
-from crosstraj.policy.experience import experience
-from crosstraj.training import Training
+from crosstraj.config.values import Config
+from crosstraj.learning.state import Training
+from crosstraj.policies.experience import experience
 
 SHAPES = ((2048, 2048, 2048), (1024, 4096, 1024), (4096, 1024, 1024), (512, 8192, 2048))
 
@@ -90,7 +90,7 @@ def peak_memory(arguments: Sequence[str]) -> int:
     From the kernel's record of its memory: getrusage would also count the process it came from.
     """
     script = (
-        "import re, sys; from crosstraj.cli import main; code = main(sys.argv[1:]);"
+        "import re, sys; from crosstraj.cli.main import main; code = main(sys.argv[1:]);"
         "print('PEAK', re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1]);"
         "sys.exit(code)"
     )
@@ -113,7 +113,7 @@ def seconds_to_first_step() -> float:
 
 def _seconds_to_first_step() -> float:
     script = (
-        "import os, sys, time; from crosstraj.cli import main;"
+        "import os, sys, time; from crosstraj.cli.main import main;"
         "from crosstraj.envs import ProcgenVectorEnv;"
         "say = lambda *_: (print('FIRST', time.time(), flush=True), os._exit(0));"
         "ProcgenVectorEnv.step = say; main(sys.argv[1:])"

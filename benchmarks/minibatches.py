@@ -13,11 +13,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from crosstraj.config import Config, MachineConfig, preset
-from crosstraj.policy.experience import Experience, experience, minibatches
-from crosstraj.policy.ppo import PPOConfig
-from crosstraj.rollout import Rollout
-from crosstraj.training import Training
+from crosstraj.config.values import Config, MachineConfig, preset
+from crosstraj.data.rollout import Rollout
+from crosstraj.learning.state import Training
+from crosstraj.policies.experience import Experience, experience, minibatches
+from crosstraj.policies.ppo import PPOConfig
 
 KINDS = {"single steps": 0, "stretches of 32": 32, "stretches of 16": 16}
 

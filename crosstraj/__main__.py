@@ -2,6 +2,6 @@
 
 import sys
 
-from crosstraj.cli import main
+from crosstraj.cli.main import main
 
 sys.exit(main())

@@ -12,18 +12,18 @@ from typing import Any
 
 import torch
 
-from crosstraj.config import Config
+from crosstraj.config.values import Config
 from crosstraj.envs import savable
 from crosstraj.errors import NonFinite, Refusal
-from crosstraj.health import Watch
-from crosstraj.logs import read_rows
-from crosstraj.mirror import show_in_tensorboard
-from crosstraj.policy.experience import experience
-from crosstraj.progress import Display
-from crosstraj.run import Run, machine_facts
-from crosstraj.signals import Interrupted, Stop
-from crosstraj.trained import place_of
-from crosstraj.training import Training
+from crosstraj.learning.display import Display
+from crosstraj.learning.load import place_of
+from crosstraj.learning.signals import Interrupted, Stop
+from crosstraj.learning.state import Training
+from crosstraj.learning.watch import Watch
+from crosstraj.policies.experience import experience
+from crosstraj.runs.directory import Run, machine_facts
+from crosstraj.runs.log import read_rows
+from crosstraj.runs.mirrors import show_in_tensorboard
 
 
 class Unsaved(Refusal):

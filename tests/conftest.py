@@ -28,7 +28,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
     """A finished PPO run of two updates, with its own seed."""
     import torch
 
-    from crosstraj.cli import main
+    from crosstraj.cli.main import main
 
     threads = torch.get_num_threads()
     runs = tmp_path_factory.mktemp("runs")
@@ -45,7 +45,7 @@ def clustered(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished CTRL run of three updates, with 8 clusters and a snapshot of each; to be read."""
     import torch
 
-    from crosstraj.cli import main
+    from crosstraj.cli.main import main
 
     threads = torch.get_num_threads()
     runs = tmp_path_factory.mktemp("ctrl")

@@ -19,15 +19,16 @@ import numpy as np
 import pytest
 import torch
 
-from crosstraj import checkpoint, train
-from crosstraj.cli import main
-from crosstraj.config import Config, EvaluationConfig, MachineConfig, SavingConfig, preset
-from crosstraj.logs import Log, read_rows
-from crosstraj.methods import METHODS, PRESETS
-from crosstraj.progress import Plain
-from crosstraj.signals import Stop
-from crosstraj.trained import read_weights
-from crosstraj.training import Training
+from crosstraj import train
+from crosstraj.cli.main import main
+from crosstraj.config.methods import METHODS, PRESETS
+from crosstraj.config.values import Config, EvaluationConfig, MachineConfig, SavingConfig, preset
+from crosstraj.learning.display import Plain
+from crosstraj.learning.load import read_weights
+from crosstraj.learning.signals import Stop
+from crosstraj.learning.state import Training
+from crosstraj.runs import checkpoint
+from crosstraj.runs.log import Log, read_rows
 from tests.conftest import TINY, Trained
 
 # Four updates of 256 frames, evaluated after the second and the fourth: six rows of metrics.

@@ -22,13 +22,13 @@ from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
-from crosstraj import ops
 from crosstraj.analysis.play import Views
-from crosstraj.instruments import group_means, labels
-from crosstraj.learner import Learner
-from crosstraj.networks import Encode
+from crosstraj.learning.learner import Learner
+from crosstraj.learning.load import read_weights
+from crosstraj.nn import ops
+from crosstraj.nn.encoders import Encode
 from crosstraj.objectives.base import Clustering
-from crosstraj.trained import read_weights
+from crosstraj.objectives.instruments import group_means, labels
 
 SHARE = 1024  # views per Sinkhorn: a minibatch of 32 x 256 steps in 8 parts has about as many
 

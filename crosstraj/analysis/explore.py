@@ -20,7 +20,6 @@ import torch
 from numpy.typing import NDArray
 from plotly.offline import get_plotlyjs
 
-from crosstraj import ops
 from crosstraj.analysis.canvas import COLOURS
 from crosstraj.analysis.embed import Clusters
 from crosstraj.analysis.layout import Coordinates, tsne
@@ -29,8 +28,9 @@ from crosstraj.analysis.output import Output, run_name
 from crosstraj.analysis.pictures import COLUMNS, PER_SHEET, newest_image, sheets
 from crosstraj.analysis.study import Choices, Subject, moment, prepare
 from crosstraj.errors import BadInput
-from crosstraj.logs import series
-from crosstraj.progress import stage
+from crosstraj.learning.display import stage
+from crosstraj.nn import ops
+from crosstraj.runs.log import series
 
 MOST_VIEWS = 5000  # points that a browser redraws without a pause
 PAGE_BYTES = 14_500_000  # frames get what the rest leaves of it

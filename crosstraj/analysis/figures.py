@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from crosstraj.analysis.canvas import COLOURS, as_png, new_figure, over_frames, title_of
 from crosstraj.analysis.output import run_name
 from crosstraj.analysis.states import draw_levels, draw_states
-from crosstraj.logs import series
 from crosstraj.report.curves import BLUE, GREY, ORANGE, PURPLE
+from crosstraj.runs.log import series
 
 if TYPE_CHECKING:
     from crosstraj.analysis.study import Analysis

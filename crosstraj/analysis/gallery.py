@@ -14,7 +14,7 @@ from crosstraj.analysis.layout import Coordinates, tsne
 from crosstraj.analysis.pictures import newest_image
 from crosstraj.analysis.study import Choices, prepare, snapshot_steps
 from crosstraj.errors import BadInput
-from crosstraj.logs import series
+from crosstraj.runs.log import series
 
 VIEWS = 1024  # of a run, as many as the paper's t-SNE shows
 STATES = 4  # of a cluster, drawn at random (paper)

@@ -14,12 +14,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from crosstraj.config import Config, LevelSplit
+from crosstraj.config.values import Config, LevelSplit
+from crosstraj.data.skills import Followed, Skills
 from crosstraj.envs import GAMES, level_seeds
 from crosstraj.errors import BadInput
-from crosstraj.evaluate import Examiner, Player, Pool
+from crosstraj.learning.evaluation import Examiner, Player, Pool
 from crosstraj.randomness import ANALYSES, derived_seed, generator
-from crosstraj.skills import Followed, Skills
 
 STEPS = 256  # about how long each environment plays: not the beginnings of episodes alone
 PATIENCE = 1000  # further steps of open episodes, for their returns (Procgen ends most by then)

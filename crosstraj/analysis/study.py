@@ -16,15 +16,15 @@ from crosstraj.analysis.output import Output
 from crosstraj.analysis.play import Views, action_names, collect, examiner_for
 from crosstraj.analysis.summary import summary
 from crosstraj.analysis.table import write_tables
-from crosstraj.config import Config
+from crosstraj.config.values import Config
 from crosstraj.errors import BadInput
-from crosstraj.learner import Learner
-from crosstraj.logs import read_rows
-from crosstraj.native import keep_memory
-from crosstraj.parts import image_and_actions
-from crosstraj.progress import stage
+from crosstraj.learning.display import stage
+from crosstraj.learning.learner import Learner
+from crosstraj.learning.load import checkpoints_by_frames, read_config
+from crosstraj.learning.parts import image_and_actions
+from crosstraj.nn.native import keep_memory
 from crosstraj.randomness import Streams
-from crosstraj.trained import checkpoints_by_frames, read_config
+from crosstraj.runs.log import read_rows
 
 SNAPSHOT_VIEWS = SHARE  # of the fixed set, re-encoded by every snapshot: one Sinkhorn each
 

@@ -15,7 +15,7 @@ from crosstraj.analysis.layout import Coordinates
 from crosstraj.analysis.output import Output
 from crosstraj.analysis.pictures import newest_image, png, strip
 from crosstraj.analysis.play import Views
-from crosstraj.report.results import as_json
+from crosstraj.experiments.tables.results import as_json
 
 if TYPE_CHECKING:
     from crosstraj.analysis.study import Analysis

@@ -23,11 +23,11 @@ from crosstraj.analysis.study import (
     prepare,
 )
 from crosstraj.analysis.summary import figure_text
-from crosstraj.config import LATER, NOT_IDENTITY, Config
-from crosstraj.logs import series
+from crosstraj.config.values import LATER, NOT_IDENTITY, Config
 from crosstraj.objectives import CTRLConfig, ProtoConfig, SituationsConfig
 from crosstraj.report.document import Block, Heading, Items, Picture, Table, Text, markdown
-from crosstraj.run import dotted
+from crosstraj.runs.directory import dotted
+from crosstraj.runs.log import series
 
 NEAR = 0.05  # of the run's frames: an evaluation so near a snapshot is taken as its own
 

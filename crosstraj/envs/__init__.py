@@ -1,7 +1,9 @@
 """Environments: Procgen, Ising and any Gymnasium id behind one door, `make_envs`."""
 
-from crosstraj.envs.ising import IsingEnv, IsingVectorEnv
-from crosstraj.envs.matching import IsingConfig
+from crosstraj.envs.frame_stack import FrameStack, Savable, savable
+from crosstraj.envs.ising.matching import IsingConfig
+from crosstraj.envs.ising.task import IsingEnv, IsingVectorEnv
+from crosstraj.envs.make import NAMES, check_envs, level_seeds, make_envs
 from crosstraj.envs.procgen import (
     GAMES,
     Levels,
@@ -10,8 +12,6 @@ from crosstraj.envs.procgen import (
     Split,
     split_levels,
 )
-from crosstraj.envs.registry import NAMES, check_envs, level_seeds, make_envs
-from crosstraj.envs.stack import FrameStack, Savable, savable
 
 __all__ = [
     "GAMES",

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor, nn
 
-from crosstraj.rollout import Rollout
-from crosstraj.tree import State
-from crosstraj.views import Sampling, Stretches
+from crosstraj.data.rollout import Rollout
+from crosstraj.data.views import Sampling, Stretches
+from crosstraj.runs.codec import State
 
 Metrics = dict[str, Tensor]  # named 0-d tensors; numbers only when they are recorded
 

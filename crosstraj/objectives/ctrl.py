@@ -20,10 +20,11 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from crosstraj import ops
+from crosstraj.data.rollout import Rollout
+from crosstraj.data.views import VIEWS, Sampling, Views, time_of
 from crosstraj.errors import BadInput, check_range
-from crosstraj.instruments import Play, clustering_health
-from crosstraj.networks import (
+from crosstraj.nn import ops
+from crosstraj.nn.heads import (
     FEATURES,
     FiLM,
     HeadNorm,
@@ -33,8 +34,7 @@ from crosstraj.networks import (
     without_statistics,
 )
 from crosstraj.objectives.base import Clustering, Encoder, Metrics, Objective
-from crosstraj.rollout import Rollout
-from crosstraj.views import VIEWS, Sampling, Views, time_of
+from crosstraj.objectives.instruments import Play, clustering_health
 
 
 @dataclass(frozen=True)

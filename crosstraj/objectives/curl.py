@@ -13,12 +13,12 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from crosstraj import ops
+from crosstraj.data.rollout import Rollout
+from crosstraj.data.views import scattered
 from crosstraj.errors import BadInput, check_range
-from crosstraj.networks import FEATURES, linear
+from crosstraj.nn import ops
+from crosstraj.nn.heads import FEATURES, linear
 from crosstraj.objectives.base import Encoder, Metrics, Objective
-from crosstraj.rollout import Rollout
-from crosstraj.views import scattered
 
 
 @dataclass(frozen=True)

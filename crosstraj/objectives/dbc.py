@@ -14,11 +14,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from crosstraj.data.rollout import Rollout
+from crosstraj.data.views import Stretches, windows
 from crosstraj.errors import check_range
-from crosstraj.networks import FEATURES, linear
+from crosstraj.nn.heads import FEATURES, linear
 from crosstraj.objectives.base import Metrics, Objective
-from crosstraj.rollout import Rollout
-from crosstraj.views import Stretches, windows
 
 LEAST_SPREAD, MOST_SPREAD = 1e-4, 10.0  # bounds on the model's sigma (authors' code)
 

@@ -22,12 +22,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from crosstraj import ops
+from crosstraj.data.rollout import Rollout
+from crosstraj.data.views import Stretches, scattered
 from crosstraj.errors import BadInput, check_range
-from crosstraj.networks import FEATURES, linear
+from crosstraj.nn import ops
+from crosstraj.nn.heads import FEATURES, linear
 from crosstraj.objectives.base import Metrics, Objective
-from crosstraj.rollout import Rollout
-from crosstraj.views import Stretches, scattered
 
 
 @dataclass(frozen=True)

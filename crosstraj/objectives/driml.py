@@ -14,12 +14,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from crosstraj import ops
+from crosstraj.data.rollout import Rollout
+from crosstraj.data.views import Stretches, fragments, windows
 from crosstraj.errors import check_range
-from crosstraj.networks import FEATURES, ResidualMLP
+from crosstraj.nn import ops
+from crosstraj.nn.heads import FEATURES, ResidualMLP
 from crosstraj.objectives.base import Metrics, Objective
-from crosstraj.rollout import Rollout
-from crosstraj.views import Stretches, fragments, windows
 
 
 @dataclass(frozen=True)

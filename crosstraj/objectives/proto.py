@@ -15,13 +15,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from crosstraj import ops
+from crosstraj.data.rollout import Rollout
+from crosstraj.data.views import time_of
 from crosstraj.errors import BadInput, check_range
-from crosstraj.instruments import Play, clustering_health
-from crosstraj.networks import FEATURES, linear
+from crosstraj.nn import ops
+from crosstraj.nn.heads import FEATURES, linear
 from crosstraj.objectives.base import Clustering, Encoder, Metrics, Objective
-from crosstraj.rollout import Rollout
-from crosstraj.views import time_of
+from crosstraj.objectives.instruments import Play, clustering_health
 
 
 @dataclass(frozen=True)

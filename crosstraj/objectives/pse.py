@@ -15,12 +15,12 @@ from typing import Literal, NamedTuple, assert_never
 import torch
 from torch import Tensor
 
-from crosstraj import ops
+from crosstraj.data.rollout import Rollout
 from crosstraj.errors import BadInput, check_range
-from crosstraj.networks import FEATURES, projection
+from crosstraj.nn import ops
+from crosstraj.nn.heads import FEATURES, projection
 from crosstraj.objectives.base import Encoder, Metrics, Objective
-from crosstraj.pairs import PairedPlay
-from crosstraj.rollout import Rollout
+from crosstraj.objectives.paired_play import PairedPlay
 
 
 @dataclass(frozen=True)

@@ -25,13 +25,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from crosstraj import ops
+from crosstraj.data.rollout import Rollout
+from crosstraj.data.views import Stretches, stretches, time_of
 from crosstraj.errors import BadInput, check_range
-from crosstraj.instruments import Play, clustering_health
-from crosstraj.networks import FEATURES, SequenceFiLM, linear, projection, without_statistics
+from crosstraj.nn import ops
+from crosstraj.nn.heads import FEATURES, SequenceFiLM, linear, projection, without_statistics
 from crosstraj.objectives.base import Clustering, Metrics, Objective
-from crosstraj.rollout import Rollout
-from crosstraj.views import Stretches, stretches, time_of
+from crosstraj.objectives.instruments import Play, clustering_health
 
 LEAST = 8  # steps of a stretch that carries a pair: its mean must not give a frame away
 

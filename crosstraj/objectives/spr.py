@@ -14,12 +14,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from crosstraj import ops
+from crosstraj.data.rollout import Rollout
+from crosstraj.data.views import windows
 from crosstraj.errors import BadInput, check_range
-from crosstraj.networks import FEATURES, MAP_CHANNELS, convolution, linear
+from crosstraj.nn import ops
+from crosstraj.nn.encoders import MAP_CHANNELS, convolution
+from crosstraj.nn.heads import FEATURES, linear
 from crosstraj.objectives.base import Encoder, Metrics, Objective
-from crosstraj.rollout import Rollout
-from crosstraj.views import windows
 
 
 @dataclass(frozen=True)

@@ -10,16 +10,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from crosstraj.config import LATER, LevelSplit, preset
+from crosstraj.config.values import LATER, LevelSplit, preset
 from crosstraj.envs import GAMES
 from crosstraj.errors import BadInput
-from crosstraj.evaluate import EASY_RANGE, normalised
-from crosstraj.policy.daac import Tuned
+from crosstraj.learning.evaluation import EASY_RANGE, normalised
+from crosstraj.policies.daac import Tuned
 from crosstraj.report.document import plain
 from crosstraj.report.published import METHOD_COLUMNS
 from crosstraj.report.runs import Evaluation, RunData, judged_by
 from crosstraj.report.statistics import Scores
-from crosstraj.run import dotted, identity_of
+from crosstraj.runs.directory import dotted, identity_of
 
 RANGES = "normalised by the easy-mode ranges (jumper and leaper: minimum 3)"
 EQUAL_SEEDS = "Left out so that each game has equally many seeds:"

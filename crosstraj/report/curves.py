@@ -8,8 +8,8 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from crosstraj.errors import BadInput
-from crosstraj.logs import read_rows
 from crosstraj.report.document import plain
+from crosstraj.runs.log import read_rows
 
 # Safe for colour-blind readers (Okabe and Ito).
 BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#777777"

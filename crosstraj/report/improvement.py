@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from rliable import metrics
 
-from crosstraj.evaluate import EASY_RANGE
+from crosstraj.learning.evaluation import EASY_RANGE
 from crosstraj.report.statistics import (
     NAN,
     Estimate,

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crosstraj.config import LevelSplit
-from crosstraj.evaluate import SPLITS
+from crosstraj.config.values import LevelSplit
+from crosstraj.learning.evaluation import SPLITS
 from crosstraj.report.runs import FirstFrames, Played, RunData
 
 Level = tuple[str, int]  # split and number

@@ -19,9 +19,7 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from rich.progress import track
 
-from crosstraj.checkpoint import make_directory, write_whole
 from crosstraj.errors import BadInput
-from crosstraj.logs import read_rows
 from crosstraj.report import figures
 from crosstraj.report.comparison import RANGES, Comparison, compare, named
 from crosstraj.report.curves import curves_figure
@@ -39,6 +37,8 @@ from crosstraj.report.document import (
 from crosstraj.report.runs import RunData, find_runs, read_run
 from crosstraj.report.sections import aggregates, levels, returns, split
 from crosstraj.report.statistics import CONFIDENCE, RESAMPLES, profile
+from crosstraj.runs.checkpoint import make_directory, write_whole
+from crosstraj.runs.log import read_rows
 
 Files = dict[str, bytes]  # by their place below the output directory
 LEVEL_COLUMNS = ("task", "budget", "variant", "game", "split", "level", "return")

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from crosstraj.config import LevelSplit
+from crosstraj.config.values import LevelSplit
 from crosstraj.errors import BadInput
-from crosstraj.evaluate import SPLITS
-from crosstraj.logs import read_rows
-from crosstraj.trained import read_config, read_values
+from crosstraj.learning.evaluation import SPLITS
+from crosstraj.learning.load import read_config, read_values
+from crosstraj.runs.log import read_rows
 
 
 class Evaluation(NamedTuple):

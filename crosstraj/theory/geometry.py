@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from crosstraj import ops
+from crosstraj.nn import ops
 from crosstraj.theory.cells import (
     assign,
     border_angles,

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from crosstraj import ops
-from crosstraj.networks import linear
+from crosstraj.nn import ops
+from crosstraj.nn.heads import linear
 from crosstraj.theory.walks import BUTTONS, Kind, Walks, draw_looks, draw_walks
 
 CLUSTERS, FEATURES, WIDTH = 6, 16, 16

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from crosstraj import checkpoint
-from crosstraj.run import Run
-from crosstraj.tree import State
-from tests.test_checkpoint import Fault, equal
+from crosstraj.runs import checkpoint
+from crosstraj.runs.codec import State
+from crosstraj.runs.directory import Run
+from tests.runs.test_checkpoint import Fault, equal
 from tests.torture.resume import SHORT
 from tests.torture.runs import (
     Outcome,

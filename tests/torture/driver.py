@@ -128,7 +128,7 @@ def poison_reward(call: Call) -> Any:
 
 def migrate(call: Call) -> Any:
     """From now on this version knows the format before its own."""
-    checkpoint = importlib.import_module("crosstraj.checkpoint")
+    checkpoint = importlib.import_module("crosstraj.runs.checkpoint")
     checkpoint.MIGRATIONS[checkpoint.FORMAT - 1] = lambda state: state
     return call.result
 
@@ -178,7 +178,7 @@ def main(faults: str, command: Sequence[str]) -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
-    from crosstraj import cli
+    from crosstraj.cli import main as cli
 
     for fault in json.loads(faults):
         arrange(**fault)

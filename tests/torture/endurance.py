@@ -8,10 +8,10 @@ from pathlib import Path
 
 import torch
 
-from crosstraj import checkpoint
-from crosstraj.logs import read_rows
-from crosstraj.run import LOGS
-from crosstraj.trained import read_config, read_weights
+from crosstraj.learning.load import read_config, read_weights
+from crosstraj.runs import checkpoint
+from crosstraj.runs.directory import LOGS
+from crosstraj.runs.log import read_rows
 from tests.torture.resume import FULL
 from tests.torture.runs import (
     Job,

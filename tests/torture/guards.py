@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from crosstraj import checkpoint
+from crosstraj.runs import checkpoint
 from tests.torture.disk import stopped_run
 from tests.torture.resume import SHORT
 from tests.torture.runs import (

@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from crosstraj.analysis.output import run_name
 from crosstraj.analysis.probes.linear import Floats
-from crosstraj.config import Config
+from crosstraj.config.values import Config
 from crosstraj.errors import BadInput
-from crosstraj.learner import Learner
-from crosstraj.networks import Encode
+from crosstraj.learning.learner import Learner
+from crosstraj.learning.load import read_config, read_weights
+from crosstraj.nn.encoders import Encode
 from crosstraj.randomness import Streams
-from crosstraj.run import dotted
-from crosstraj.trained import read_config, read_weights
+from crosstraj.runs.directory import dotted
 
 SAME = ("env", "frame_stack", "procgen", "ising")  # what decides levels and frames
 ENCODED = 1024  # frames on the device at a time

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 from torch import Tensor
 
-from crosstraj.agent import Agent
 from crosstraj.envs import level_seeds
-from crosstraj.evaluate import Pool
+from crosstraj.learning.evaluation import Pool
+from crosstraj.policies.agent import Agent
 
 HORIZON = 10  # steps within which a reward is soon, the frame's own among them
 

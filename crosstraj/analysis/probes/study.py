@@ -22,14 +22,14 @@ from crosstraj.analysis.probes.encoders import (
 from crosstraj.analysis.probes.judge import Exam, Judgement, compare, measure, prepare
 from crosstraj.analysis.probes.linear import divergence
 from crosstraj.analysis.probes.record import Recording, record
-from crosstraj.config import LevelSplit
+from crosstraj.config.values import LevelSplit
 from crosstraj.errors import BadInput, check_range
-from crosstraj.evaluate import EASY_RANGE, SPLITS, Examiner, normalised
-from crosstraj.logs import read_rows, series
-from crosstraj.native import keep_memory
-from crosstraj.progress import stage
+from crosstraj.learning.display import stage
+from crosstraj.learning.evaluation import EASY_RANGE, SPLITS, Examiner, normalised
+from crosstraj.learning.load import read_config
+from crosstraj.nn.native import keep_memory
 from crosstraj.randomness import ANALYSES, derived_seed, generator
-from crosstraj.trained import read_config
+from crosstraj.runs.log import read_rows, series
 
 PLAY, HELD = 2, 3  # places among the random streams of analyses
 FEW_LEVELS = 20

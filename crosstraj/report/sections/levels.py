@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 
-from crosstraj.evaluate import EASY_RANGE
+from crosstraj.learning.evaluation import EASY_RANGE
 from crosstraj.report.cells import NONE, number
 from crosstraj.report.comparison import Comparison, Variant
 from crosstraj.report.document import Block, Items, Table, Text

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crosstraj.evaluate import normalised
+from crosstraj.learning.evaluation import normalised
 from crosstraj.report.cells import NONE, number, spread
 from crosstraj.report.comparison import RANGES, Comparison, Variant
 from crosstraj.report.document import Block, Items, Table, Text

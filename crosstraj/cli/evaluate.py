@@ -1,0 +1,91 @@
+"""`crosstraj evaluate`, and the table of results that `train` prints as well."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import torch
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from crosstraj.cli.parse import parse
+from crosstraj.config.values import Config, LevelSplit
+from crosstraj.errors import BadInput
+from crosstraj.learning.display import spared
+from crosstraj.learning.evaluation import EASY_RANGE, SPLITS, Examiner, normalised, summarise
+from crosstraj.nn.native import keep_memory
+
+
+@dataclass(frozen=True)
+class EvaluateArguments:
+    run: Annotated[Path, tyro.conf.Positional]
+    """A run directory."""
+    split: tuple[LevelSplit, ...] = ("seen", "unseen")
+    """Which levels to play: seen (trained on), unseen, validation; one or several."""
+    episodes: int = 128
+    """Episodes per split; each environment plays the same number."""
+    envs: int = 64
+    """Environments played at once."""
+    greedy: bool = False
+    """Take the most probable action instead of a sampled one."""
+    seed: int = 0
+    """Which levels are played and how actions are drawn (a run itself uses its own seed)."""
+    step: int | None = None
+    """A snapshot or checkpoint by its frame count instead of the newest checkpoint."""
+
+
+def evaluate(arguments: list[str]) -> None:
+    """Play a trained agent on its training levels, and on levels it has never seen."""
+    given = parse(EvaluateArguments, "evaluate", evaluate.__doc__, arguments)
+    from crosstraj.learning.learner import Learner
+    from crosstraj.learning.load import read_config, read_weights
+    from crosstraj.randomness import Streams
+
+    if not given.split or len(set(given.split)) < len(given.split):
+        raise BadInput(f"--split {' '.join(given.split)}: name one or several, each once")
+    stored = read_config(given.run)
+    evaluation = replace(
+        stored.evaluation, episodes=given.episodes, envs=given.envs, greedy=given.greedy
+    )
+    config = replace(stored, evaluation=evaluation, seed=given.seed)
+    weights, frames = read_weights(given.run, given.step)
+    keep_memory()
+    torch.set_num_threads(config.threads)
+    examiner = Examiner(config, given.split)
+    learner = Learner(config, examiner.pool(given.split[0]).envs, Streams(config.seed))
+    learner.load_weights(weights)
+    episodes = examiner.examine(learner.agent, learner.objective, frames, lambda: None)
+    print_results(config, {"frames": frames, **summarise(episodes)})
+
+
+def print_results(config: Config, summary: dict[str, Any]) -> None:
+    table = Table(
+        "levels",
+        "return",
+        "standard error",
+        "normalised",
+        "solved",
+        title=f"{config.method} on {config.env} after {summary.get('frames', 0):,} frames",
+    )
+    for split in SPLITS:
+        if f"{split}_return" not in summary:
+            continue
+        score = summary[f"{split}_return"]
+        easy = config.env in EASY_RANGE and config.procgen.mode == "easy"
+        table.add_row(
+            split,
+            f"{score:.2f}",
+            f"{summary[f'{split}_stderr']:.2f}",
+            f"{normalised(config.env, score):.3f}" if easy else "-",
+            f"{summary[f'{split}_solved']:.0%}",
+        )
+    words = (
+        f"raw returns over {config.evaluation.episodes} episodes per row, actions "
+        f"{'greedy' if config.evaluation.greedy else 'sampled'}; normalised by the easy-mode "
+        "ranges (jumper, leaper: minimum 3)"
+    )
+    with spared():
+        console = Console()
+        console.print(table)
+        console.print(words, style="dim")

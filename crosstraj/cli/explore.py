@@ -1,0 +1,33 @@
+"""`crosstraj explore`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from crosstraj.cli.analyse import LookArguments
+from crosstraj.cli.parse import parse
+from crosstraj.errors import BadInput
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExploreArguments(LookArguments):
+    run: Annotated[Path, tyro.conf.Positional]
+    """A run directory."""
+    out: Path | None = None
+    """The HTML file to write; default: explore.html in the run directory."""
+
+
+def explore(arguments: list[str]) -> None:
+    """Write one HTML page, opened from disk: a map of views, their frames, clusters over time."""
+    given = parse(ExploreArguments, "explore", explore.__doc__, arguments)
+    from crosstraj.analysis.explore import explore as explore_run
+    from crosstraj.analysis.output import Output
+    from crosstraj.analysis.study import Choices
+
+    choices = Choices(given.views, given.step, given.span, given.kmeans)
+    out = given.out or given.run / "explore.html"
+    if out.is_dir() and not out.is_symlink():
+        raise BadInput(f"--out {out} is a directory; give the file to write, such as page.html")
+    print(explore_run(given.run, choices, Output(out.parent), out.name))

@@ -1,0 +1,33 @@
+"""`crosstraj report`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from crosstraj.cli.parse import parse
+from crosstraj.errors import BadInput
+
+
+@dataclass(frozen=True)
+class ReportArguments:
+    runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    """Run directories, or directories that hold some."""
+    out: Path | None = None
+    """Directory of the report; default, for a single run: report in its directory."""
+
+
+def report(arguments: list[str]) -> None:
+    """Tables, statistics and figures of runs, as one page that opens from disk."""
+    given = parse(ReportArguments, "report", report.__doc__, arguments)
+    if not given.runs:
+        raise BadInput("no run is given; name run directories, or a directory that holds some")
+    out = given.out
+    if out is None:
+        if len(given.runs) != 1 or not (given.runs[0] / "config.json").is_file():
+            raise BadInput("say where the report goes with --out; only a single run has a default")
+        out = given.runs[0] / "report"
+    from crosstraj.report.page import write_report
+
+    print(write_report(given.runs, out))

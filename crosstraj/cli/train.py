@@ -1,0 +1,94 @@
+"""`crosstraj train`."""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from crosstraj.cli.evaluate import print_results
+from crosstraj.cli.parse import parse
+from crosstraj.config.values import Config, check_env_name, preset, with_policy
+from crosstraj.errors import BadInput
+from crosstraj.learning.display import display_for, spared
+from crosstraj.nn.native import keep_memory
+
+
+@dataclass(frozen=True)
+class TrainArguments:
+    config: Annotated[tyro.conf.AvoidSubcommands[Config], tyro.conf.arg(name="")]
+    allow_inexact: bool = False
+    """Resume although torch, threads or processor differ from those that wrote the checkpoint."""
+
+
+def train(arguments: list[str]) -> None:
+    """Train a method on a game. Running the same command again continues, or says it is done."""
+    method, name = (
+        value_of("--method", arguments, "ctrl"),
+        value_of("--preset", arguments, "default"),
+    )
+    values = preset(method, name)
+    values = with_policy(values, value_of("--policy.kind", arguments, values.policy.kind))
+    given = parse(
+        TrainArguments,
+        "train",
+        f"Train `{method}` with preset `{name}`; any value can be changed.",
+        arguments,
+        default=TrainArguments(values),
+    )
+    config = given.config
+    check_env_name(config.env)
+    if not config.machine.low_memory:
+        keep_memory()
+    from crosstraj.envs import GAMES
+    from crosstraj.learning.signals import Stop
+    from crosstraj.learning.watch import first_rank, verdict
+    from crosstraj.runs.log import read_rows
+    from crosstraj.train import open_run
+    from crosstraj.train import train as train_run
+
+    title = f"{config.method} on {config.env}, seed {config.seed}"
+    with (
+        Stop() as stop,
+        display_for(config.frames, title) as display,
+        open_run(config, display, allow_inexact=given.allow_inexact) as run,
+    ):
+        directory = run.directory
+        if run.finished:
+            more = "" if config.phases else "; a larger --frames would extend it"
+            display.say(f"{directory} is done{more}")
+            summary = run.summary() or {}
+        else:
+            summary = train_run(config, run, display, stop)
+            _draw(directory)
+    print_results(config, summary)
+    with spared():
+        before = first_rank(read_rows(directory / "metrics.jsonl"))
+        if said := verdict(summary, levels=config.env in GAMES, rank_before=before):
+            print(f"the representation: {said}")
+        print("files:", *sorted(directory.iterdir()), sep="\n  ", flush=True)
+
+
+def value_of(flag: str, arguments: list[str], default: str) -> str:
+    """The value of a flag that decides the defaults of all others, read before they are parsed.
+
+    Given twice, the last one counts, as for every other flag.
+    """
+    value = default
+    for index, word in enumerate(arguments):
+        if word == flag and index + 1 < len(arguments):
+            value = arguments[index + 1]
+        if word.startswith(f"{flag}="):
+            value = word.removeprefix(f"{flag}=")
+    return value
+
+
+def _draw(directory: Path) -> None:
+    """A picture at the end of a run; that it cannot be drawn must not spoil the run."""
+    from crosstraj.report.curves import draw_curves
+
+    try:
+        draw_curves(directory, directory / "curves.png")
+    except (OSError, BadInput) as error:
+        print(f"curves.png could not be drawn: {error}", file=sys.stderr)

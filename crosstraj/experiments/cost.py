@@ -1,0 +1,129 @@
+"""What runs cost in processor-hours, from their timing logs, and what others like them will cost.
+
+A row of timing.jsonl has the processor's own time since the row before, over all threads, which
+counts evaluations and saves but for the last ones. Rows of older runs have the clock's seconds of
+training alone: these count times the threads of the run, whatever else the machine did meanwhile.
+"""
+
+import statistics
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from crosstraj.cores import usable_cores
+from crosstraj.errors import BadInput
+from crosstraj.experiments.runs import Job
+from crosstraj.learning.load import read_values
+from crosstraj.report.comparison import variant_of
+from crosstraj.runs.directory import identity_of
+from crosstraj.runs.log import read_rows
+
+
+class Cost(NamedTuple):
+    frames: int
+    hours: float
+    by_clock: bool  # some of it by the clock and the number of threads
+
+
+def cost_of(run: Path, budget: int | None = None) -> Cost | None:
+    """What a run directory, or its kept logs, cost up to a budget; None where nothing is known."""
+    try:
+        values = read_values(run)
+        rows = read_rows(run / "timing.jsonl")
+        rows = rows if budget is None else _up_to(rows, budget)
+        if not rows:
+            return None
+        threads = int(values["machine"]["threads"]) or usable_cores()
+        seconds = [float(row.get("processor", row["seconds"] * threads)) for row in rows]
+        by_clock = any("processor" not in row for row in rows)
+        return Cost(int(rows[-1]["frames"]), sum(seconds) / 3600, by_clock)
+    except (BadInput, OSError, LookupError, TypeError, ValueError):
+        return None
+
+
+def _up_to(rows: list[dict[str, Any]], budget: int) -> list[dict[str, Any]]:
+    """The rows of a run of this budget, which ends with the rollout that reaches it."""
+    ends = [index for index, row in enumerate(rows, 1) if row["frames"] >= budget]
+    return rows[: ends[0]] if ends else rows
+
+
+class Rate(NamedTuple):
+    """Processor-seconds per frame: the median over runs that are alike."""
+
+    seconds: float
+    runs: int
+    exact: bool  # all values are the same, and not only method, preset, encoder and machine
+    by_clock: bool
+
+
+def rates(places: Iterable[Path]) -> dict[str, list[Cost]]:
+    """Costs of all runs in these directories, by what makes them alike; see `alike`."""
+    found: dict[str, list[Cost]] = {}
+    names = set[str]()
+    for place in places:
+        for run in sorted(place.iterdir()) if place.is_dir() else ():
+            cost = cost_of(run) if run.name not in names else None
+            if cost is None:
+                continue
+            names.add(run.name)  # a kept run may be in both places
+            for key in alike(read_values(run)):
+                found.setdefault(key, []).append(cost)
+    return found
+
+
+def alike(config: Mapping[str, Any]) -> tuple[str, str]:
+    """Two keys: runs with all the same values, and with the same method, preset and encoder.
+
+    On the same kind of machine both times; threads do not count, as processor time adds them up.
+    """
+    machine = {"machine": {k: v for k, v in config["machine"].items() if k != "threads"}}
+    method = {name: config[name] for name in ("method", "preset", "encoder")}
+    whole = {"variant": variant_of(config)}
+    return identity_of(whole | machine, ()), identity_of(method | machine, ())
+
+
+def rate_of(job: Job, known: Mapping[str, list[Cost]]) -> Rate | None:
+    """The rate of runs that are alike in everything, or at least in kind; None: there is none."""
+    for exact, key in zip((True, False), alike(job.config.to_dict()), strict=True):
+        if costs := known.get(key):
+            middle = statistics.median(3600 * cost.hours / cost.frames for cost in costs)
+            return Rate(middle, len(costs), exact, any(cost.by_clock for cost in costs))
+    return None
+
+
+def forecast(jobs: list[Job], known: Mapping[str, list[Cost]], cores: int) -> str:
+    """What would run and what it would cost, in words; where no rate is known it says so."""
+    todo = [job for job in jobs if not job.finished()]
+    lines = [f"{len(jobs) - len(todo)} of {len(jobs)} runs are finished; {len(todo)} would run"]
+    hours, unknown = 0.0, []
+    used: dict[str, Rate] = {}
+    for job in todo:
+        left, rate = job.planned.frames - job.frames(), rate_of(job, known)
+        if rate is None:
+            unknown.append(job)
+            cost = "no rate is known"
+        else:
+            hours += left * rate.seconds / 3600
+            used.setdefault(job.planned.variant, rate)
+            cost = f"{left * rate.seconds / 3600:.2f} processor-hours"
+        lines.append(f"{job.planned.name}: {left:,} frames to go, {cost}")
+    for variant, rate in used.items():
+        lines.append(f"{variant}: {1000 * rate.seconds:.2f} ms per frame, {_origin(rate)}")
+    if len(unknown) < len(todo):
+        lines.append(
+            f"in total {hours:.2f} processor-hours; {hours / cores:.2f} h on {cores} cores"
+        )
+    if unknown:
+        frames = sum(job.planned.frames - job.frames() for job in unknown)
+        names = ", ".join(dict.fromkeys(job.planned.variant for job in unknown))
+        lines.append(
+            f"without {len(unknown)} runs, {frames:,} frames, of which no run of the same method, "
+            f"preset, encoder and machine values has a timing log: {names}"
+        )
+    return "\n".join(lines)
+
+
+def _origin(rate: Rate) -> str:
+    same = "all the same values" if rate.exact else "the same method, preset and encoder"
+    clock = "; by the clock, evaluations not counted" if rate.by_clock else ""
+    return f"the median of {rate.runs} runs with {same}{clock}"

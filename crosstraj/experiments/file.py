@@ -1,0 +1,358 @@
+"""An experiment: one short TOML file that stands for many runs, and the table made of them.
+
+    name = "keypoints"
+    title = "How many keypoints make a view?"
+    reproduces = "CTRL paper, figure of the ablation over clustering timesteps"
+    frames = 8_000_000
+    games = ["coinrun", "bigfish"]
+    seeds = [0, 1, 2]
+    methods = ["ctrl:paper"]        # a method, or method:preset
+    table = "returns"               # see TABLES; this is the default
+    judge = "T = 2"                 # the variant that `returns` or `about` holds against each other
+    baseline = "frozen"             # the variant that `paired` holds all others against
+    levels = "unseen"               # what tables judge by: unseen, the default, or validation
+    quick = 0.01                    # the --scale of --quick: a trial within minutes
+
+    [base]                          # values of every run, by their names in the configuration
+    encoder = "laptop"
+
+    [variants."T = 2"]              # values of some, over the base
+    objective.keypoints = 2
+
+The runs are the product of methods, variants, games and seeds; without variants, of methods, games
+and seeds. A variant that names its own `method` (and `preset`) stands beside them; one that names
+`games` or `seeds` has these alone; a value "{seed}" is the run's seed. Nothing heavy is imported
+here, so that `--list` answers at once; jobs.py checks the values before a run begins.
+"""
+
+import math
+import re
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from crosstraj.config.methods import METHODS, PRESETS
+from crosstraj.errors import BadInput, unknown
+
+TABLES = {  # report/tables.py makes them
+    "returns": "unseen and seen return, area under the curve, health, by variant and game",
+    "paired": "relative gain of each variant over `baseline`, by pairs of game and seed",
+    "split": "gain of variants `X split` or `X split Y` over variant `X joint`, by game",
+    "health": "spread, rank and clusters of the representation, and what they must be, by run",
+    "about": "what codes are about, and what they hold beyond shortcuts, by game and variant",
+    "ising": "return, silhouette and agreement with the true models, by number of clusters",
+    "samples": "random states of the largest clusters, by game and variant",
+    "maps": "t-SNE of what each snapshot meets, by variant",
+    "course": "the two losses and the likeness of consecutive clusters over training, by variant",
+    "temperature": "silhouette and unseen return over training, by temperature and preset",
+}
+WEIGHTS = ("ising", "samples", "maps", "course", "temperature")  # tables that read weights
+JUDGED = ("returns", "about")  # tables that hold one variant against each other
+Judged = Literal["unseen", "validation"]
+Value = bool | int | float | str | tuple[int | float | str, ...]
+Values = dict[str, Value]  # by dotted name
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One run: what a `crosstraj train` command says."""
+
+    variant: str
+    game: str
+    seed: int
+    values: Values  # method and preset first, then base and variant; the budget last
+
+    @property
+    def name(self) -> str:
+        return f"{self.variant}/{self.game}/s{self.seed}"
+
+    @property
+    def frames(self) -> int:
+        frames = self.values["frames"]
+        assert isinstance(frames, int)
+        return frames
+
+    def command(self, more: Values) -> list[str]:
+        """The words after `crosstraj`; `more` says what belongs to the machine, not the run."""
+        words = ["train"]
+        for name, value in (self.values | {"env": self.game, "seed": self.seed} | more).items():
+            several = value if isinstance(value, tuple) else (value,)
+            words += [f"--{name.replace('_', '-')}", *map(str, several)]
+        return words
+
+
+@dataclass(frozen=True)
+class Experiment:
+    name: str
+    title: str
+    reproduces: str
+    frames: int
+    games: tuple[str, ...]
+    seeds: tuple[int, ...]
+    variants: dict[str, Values]  # resolved: each with its method and preset
+    table: str
+    quick: float | None = None  # the scale of a trial within minutes
+    judge: str = ""  # the variant that is held against each other; none
+    baseline: str = ""  # the variant that all others are paired with; none
+    levels: Judged = "unseen"  # what variants are judged by, beside the levels they trained on
+    scale: float = 1.0
+
+    def runs(self) -> list[Planned]:
+        """All runs, seed by seed, so that an unfinished experiment has every variant."""
+        return [
+            Planned(
+                variant,
+                game,
+                seed,
+                _of_seed(values, seed)
+                | {"frames": self._shrunk(values.get("frames", self.frames))},
+            )
+            for seed in self.seeds[: self._shrunk(len(self.seeds))]
+            for game in self.games[: self._shrunk(len(self.games))]
+            for variant, values in self.variants.items()
+            if seed in _chosen(values, "seeds", self.seeds)
+            and game in _chosen(values, "games", self.games)
+        ]
+
+    def _shrunk(self, count: Value) -> int:
+        """In proportion and rounded up, so at least 1; nine digits, for .7 * 10 is above 7."""
+        assert isinstance(count, int)
+        return math.ceil(round(count * self.scale, 9))
+
+
+def _chosen(values: Values, what: str, of_all: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The games or seeds that a variant is for: its own, or all."""
+    chosen = values.get(what, of_all)
+    return chosen if isinstance(chosen, tuple) else (chosen,)
+
+
+def _of_seed(values: Values, seed: int) -> Values:
+    """The values of a run, without what only chooses runs."""
+    return {
+        name: seed if value == "{seed}" else value
+        for name, value in values.items()
+        if name not in ("games", "seeds")
+    }
+
+
+KEYS: dict[str, type] = {
+    "name": str,
+    "title": str,
+    "reproduces": str,
+    "frames": int,
+    "games": list,
+    "seeds": list,
+    "methods": list,
+    "table": str,
+    "judge": str,
+    "baseline": str,
+    "levels": str,
+    "quick": float,
+    "base": dict,
+    "variants": dict,
+}
+OPTIONAL = ("methods", "table", "judge", "baseline", "levels", "quick", "base", "variants")
+RESERVED = {
+    "env": "games",
+    "seed": "seeds",
+    "saving.runs": "--runs",
+    "machine.threads": "--threads",
+}
+WORDS = {
+    str: "text",
+    int: "a whole number",
+    float: "a number with a point",
+    list: "a list",
+    dict: "a table",
+}
+
+
+def read(path: Path) -> Experiment:
+    """The experiment of a file, or one sentence on what is wrong with it."""
+    try:
+        given = tomllib.loads(path.read_text())
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror}") from error
+    except ValueError as error:  # not TOML, or not text
+        raise BadInput(f"{path} is not TOML: {error}") from error
+    try:
+        return _experiment(given)
+    except BadInput as error:
+        raise BadInput(f"{path}: {error}") from None
+
+
+def _experiment(given: dict[str, Any]) -> Experiment:
+    for key, value in given.items():
+        if key not in KEYS:
+            raise unknown("key", key, KEYS)
+        _check_type(key, value, KEYS[key])
+    for key in KEYS:
+        if key not in given and key not in OPTIONAL:
+            raise BadInput(f"{key} is missing; it is {WORDS[KEYS[key]]}")
+    if not re.fullmatch(r"[A-Za-z0-9_.-]*[A-Za-z0-9_-]", given["name"]):
+        raise BadInput(f"name={given['name']!r} names a directory: letters, digits, - and _ only")
+    if given["frames"] < 1:
+        raise BadInput(f"frames={given['frames']}: must be at least 1")
+    quick = given.get("quick")
+    if quick is not None and not 0 < quick <= 1:
+        raise BadInput(f"quick={quick}: must be above 0, and 1 at most")
+    table = given.get("table", "returns")
+    if table not in TABLES:
+        raise unknown("table", table, TABLES)
+    variants = _variants(given)
+    for name, values in variants.items():
+        for what in ("games", "seeds"):
+            for one in _chosen(values, what, ()):
+                if one not in given[what]:
+                    raise BadInput(f"variants.{name}.{what}: {one!r} is not in {what} above")
+    _check_table(given, table, variants)
+    return Experiment(
+        given["name"],
+        given["title"],
+        given["reproduces"],
+        given["frames"],
+        _listed("games", given["games"], str),
+        _listed("seeds", given["seeds"], int),
+        variants,
+        table,
+        quick,
+        given.get("judge", ""),
+        given.get("baseline", ""),
+        given.get("levels", "unseen"),
+    )
+
+
+def _check_type(key: str, value: object, kind: type) -> None:
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise BadInput(f"{key}={value!r}: must be {WORDS[kind]}")
+
+
+def _listed(key: str, values: list[Any], kind: type) -> tuple[Any, ...]:
+    if not values:
+        raise BadInput(f"{key} is an empty list; name at least one")
+    for value in values:
+        _check_type(f"entry of {key}", value, kind)
+    if len(set(values)) < len(values):
+        raise BadInput(f"{key}={values} names something twice")
+    return tuple(values)
+
+
+def _variants(given: dict[str, Any]) -> dict[str, Values]:
+    """The values of each variant by its name; methods are multiplied with those that name none."""
+    base = _flat(given.get("base", {}), "base")
+    methods = _listed("methods", given["methods"], str) if "methods" in given else ()
+    named: dict[str, Values] = {}
+    for name, inner in given.get("variants", {}).items():
+        _check_type(f"variants.{name}", inner, dict)
+        if not name or "/" in name:
+            raise BadInput(f"variant {name!r}: a name has no slash: VARIANT/GAME/sSEED names a run")
+        named[name] = base | _flat(inner, f"variants.{name}")
+    shared = [name for name, values in named.items() if "method" not in values]
+    if shared and not methods:
+        raise BadInput(f"variant {shared[0]!r} names no method, and there is no list of them")
+    if not named and not methods:
+        raise BadInput("neither methods nor variants are named, so there is nothing to run")
+    if methods and not shared:
+        named = {"": base} | named  # the methods as they are, beside variants with their own
+    variants: dict[str, Values] = {}
+    for name, values in named.items():
+        for method in (str(values["method"]),) if "method" in values else methods:
+            plain = "method" in values or (name and len(methods) == 1)
+            label = name if plain else f"{method} {name}".strip()
+            if label in variants:
+                raise BadInput(f"variant {label!r} has the name of a method in the list")
+            variants[label] = _with_method(values, method)
+    return variants
+
+
+def _with_method(values: Values, entry: str) -> Values:
+    """Method and preset in front, checked; the entry is `method` or `method:preset`."""
+    method, _, preset = entry.partition(":")
+    preset = preset or str(values.get("preset", "default"))
+    if method not in METHODS:
+        raise unknown("method", method, METHODS)
+    if preset not in PRESETS:
+        raise unknown("preset", preset, PRESETS)
+    rest = {key: value for key, value in values.items() if key not in ("method", "preset")}
+    return {"method": method, "preset": preset, **rest}
+
+
+def _flat(values: dict[str, Any], place: str, prefix: str = "") -> Values:
+    """Nested tables as dotted names; plain values, and none that the experiment itself sets."""
+    flat: Values = {}
+    for key, value in values.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, dict):
+            flat |= _flat(value, place, f"{name}.")
+            continue
+        if name in RESERVED:
+            raise BadInput(f"{place}.{name}: this is said by {RESERVED[name]}")
+        if isinstance(value, list):
+            value = tuple(value)
+        if name == "frames":
+            _check_type(f"{place}.frames", value, int)
+        if not _plain(value):
+            raise BadInput(f"{place}.{name}={value!r}: must be a number, text, true or false")
+        flat[name] = value
+    return flat
+
+
+def _plain(value: object) -> bool:
+    several: Iterable[object] = value if isinstance(value, tuple) else (value,)
+    return all(isinstance(one, bool | int | float | str) for one in several)
+
+
+def joint_of(variants: Iterable[str]) -> dict[str, str]:
+    """The variant that each split one is compared with: `X joint` of `X split` or `X split Y`."""
+    found = (re.fullmatch(r"(.+) split(?: .+)?", name) for name in variants)
+    return {match[0]: f"{match[1]} joint" for match in found if match}
+
+
+def _check_table(given: dict[str, Any], table: str, variants: dict[str, Values]) -> None:
+    """Does the file say what its table needs, and nothing that only another one reads?"""
+    if table == "split":
+        _check_pairs(variants)
+    levels = given.get("levels", "unseen")
+    if levels not in get_args(Judged):
+        raise unknown("levels", levels, get_args(Judged))
+    if table not in (
+        "health",
+        "about",
+        "samples",
+        "maps",
+        "course",
+    ):  # which ask nothing of evaluations
+        _check_levels(levels, variants)
+    for key, only in (("judge", JUDGED), ("baseline", ("paired",))):
+        if key in given and table not in only:
+            tables = " or ".join(map(repr, only))
+            raise BadInput(f"{key} is for table = {tables}, and this is {table!r}; leave it out")
+        if key in given and given[key] not in variants:
+            raise unknown(f"variant for {key}", given[key], variants)
+    if table == "paired" and "baseline" not in given:
+        raise BadInput("table = 'paired' needs `baseline`: the variant to hold all others against")
+    if table == "about" and "judge" not in given:
+        raise BadInput("table = 'about' needs `judge`: the variant to hold against shortcuts")
+
+
+def _check_levels(levels: str, variants: dict[str, Values]) -> None:
+    """Does every run play the levels that the table judges by?"""
+    for name, values in variants.items():
+        held_out = values.get("evaluation.held_out", "unseen")
+        if held_out not in (levels, "both"):
+            raise BadInput(
+                f"levels={levels!r}, but variant {name!r} is evaluated with evaluation.held_out="
+                f"{held_out!r}; make them equal, or set evaluation.held_out = 'both'"
+            )
+
+
+def _check_pairs(variants: Iterable[str]) -> None:
+    names = set(variants)
+    joint = set(joint_of(names).values())
+    for name in names - joint:
+        if joint_of([name]).get(name) not in names:
+            raise BadInput(
+                f"variant {name!r}: table = 'split' compares pairs named `X joint` and `X split`"
+            )

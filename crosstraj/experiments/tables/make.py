@@ -1,0 +1,44 @@
+"""Table and figure of an experiment, from the run directories alone.
+
+A maker is a function of the experiment, its results and the directory to write to; it returns the
+files it wrote. `table = "..."` in an experiment file chooses one of them.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from crosstraj.errors import BadInput
+from crosstraj.experiments.file import Experiment
+from crosstraj.experiments.runs import Job
+from crosstraj.experiments.tables.about import about
+from crosstraj.experiments.tables.gains import paired
+from crosstraj.experiments.tables.gallery import course, maps, samples, temperature
+from crosstraj.experiments.tables.health import health
+from crosstraj.experiments.tables.ising import ising
+from crosstraj.experiments.tables.results import Result, read_result
+from crosstraj.experiments.tables.returns import returns
+from crosstraj.experiments.tables.split import split
+
+Maker = Callable[[Experiment, list[Result], Path], list[Path]]
+MAKERS: dict[str, Maker] = {  # plan.TABLES
+    "returns": returns,
+    "paired": paired,
+    "split": split,
+    "health": health,
+    "about": about,
+    "ising": ising,
+    "samples": samples,
+    "maps": maps,
+    "course": course,
+    "temperature": temperature,
+}
+
+
+def make_table(plan: Experiment, jobs: list[Job], out: Path) -> list[Path]:
+    """Read the runs and write what the experiment asks for; the files that were written."""
+    results = [read_result(job, plan.levels) for job in jobs]
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        return MAKERS[plan.table](plan, results, out)
+    except OSError as error:
+        raise BadInput(f"{out} cannot be written: {error.strerror or error}") from error

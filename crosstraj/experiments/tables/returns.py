@@ -1,0 +1,203 @@
+"""The table `returns`: each variant on unseen (or validation) and seen levels, and its health."""
+
+import math
+from itertools import cycle
+from pathlib import Path
+from textwrap import fill
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from crosstraj.experiments.file import Experiment
+from crosstraj.experiments.tables.results import (
+    Result,
+    Spread,
+    area,
+    counted,
+    spread,
+    state_of,
+    write_json,
+)
+from crosstraj.experiments.tables.scores import Cells, gains, mean_normalised, rangeable
+from crosstraj.report.cells import row, with_interval
+from crosstraj.report.curves import LOOKS, literal
+
+HEALTH = {  # heading -> figure of a row, newest value; shown where a run has it
+    "views' cosine": "view_cosine",
+    "code entropy": "code_entropy",
+    "(random)": "code_entropy_random",
+    "effective rank": "feature_rank",
+    "objective's KL": "objective_kl",
+    "gradient ratio": "gradient_ratio",
+    "feature scale": "feature_std",
+}
+
+
+def returns(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
+    """Held-out returns by game and variant as the paper prints them, then everything by row."""
+    cells = by_cell(results)
+    parts = [heading(plan, results), matrix(cells, plan.levels), details(cells, plan.levels)]
+    if plan.judge:
+        parts.append(gains(cells, plan.judge))
+    text = "\n\n".join([*parts, notes(results, plan.levels)])
+    (out / "table.md").write_text(text + "\n")
+    values = {
+        "experiment": plan.name,
+        "title": plan.title,
+        "reproduces": plan.reproduces,
+        "scale": plan.scale,
+        "cells": [summary(variant, game, cell) for (variant, game), cell in cells.items()],
+        "runs": results,
+    }
+    return [
+        out / "table.md",
+        write_json(out / "table.json", values),
+        draw(plan, cells, out / "figure.png"),
+    ]
+
+
+def by_cell(results: list[Result]) -> Cells:
+    cells: Cells = {}
+    for result in results:
+        cells.setdefault((result.variant, result.game), []).append(result)
+    return cells
+
+
+def heading(plan: Experiment, results: list[Result]) -> str:
+    done, begun = sum(r.finished for r in results), sum(r.frames > 0 for r in results)
+    state = f"{done} of {len(results)} runs are finished"
+    if done < len(results):
+        state = f"**Partial**: {state}, {begun - done} more have begun"
+    budgets = sorted({r.budget for r in results})
+    lines = [
+        f"# {plan.title}",
+        "",
+        plan.reproduces,
+        "",
+        f"{state}; {' or '.join(f'{n:,}' for n in budgets)} frames per run.",
+    ]
+    if plan.scale < 1:
+        lines[-1] += f" A trial at scale {plan.scale:g} of the whole, no result."
+    return "\n".join(lines)
+
+
+def final(cell: list[Result], figure: str) -> Spread:
+    return spread(r.figures.get(figure, math.nan) for r in counted(cell))
+
+
+def matrix(cells: Cells, levels: str) -> str:
+    """Held-out return: a line per game, a column per variant; an asterisk marks partial sets."""
+    variants, games = (list(dict.fromkeys(names)) for names in zip(*cells, strict=True))
+    lines = [row(f"{levels} return", *variants), "|---" * (len(variants) + 1) + "|"]
+    for game in games:
+        shown = []
+        for variant in variants:
+            cell = cells.get((variant, game), [])
+            mark = "" if all(r.finished for r in cell) else "*"
+            shown.append(f"{final(cell, f'{levels}_return')}{mark}")
+        lines.append(row(game, *shown))
+    if len(games) > 1 and rangeable(cells):
+        overall = [mean_normalised(cells, variant, games) for variant in variants]
+        shown = ["-" if mean is None else with_interval(mean) for mean in overall]
+        lines.append(row("mean, normalised", *shown))
+    return "\n".join(lines)
+
+
+def details(cells: Cells, levels: str) -> str:
+    known = {h: f for h, f in HEALTH.items() if any(final(c, f).seeds for c in cells.values())}
+    head = ("variant", "game", "seeds", levels, "seen", f"{levels}, area", *known, "frames/s")
+    lines = [row(*head), "|---" * len(head) + "|"]
+    for (variant, game), cell in cells.items():
+        figures = [final(cell, figure) for figure in (f"{levels}_return", "seen_return")]
+        figures.append(spread(area(r.curve) for r in counted(cell)))
+        figures += [final(cell, figure) for figure in known.values()]
+        speed = spread(r.speed for r in counted(cell)).mean
+        shown = "-" if math.isnan(speed) else f"{speed:.0f}"
+        lines.append(row(variant, game, state_of(cell), *map(str, figures), shown))
+    return "\n".join(lines)
+
+
+def notes(results: list[Result], levels: str) -> str:
+    lines = [
+        f"Raw returns of the frozen policy on {levels} and on training (seen) levels; mean over "
+        "seeds ± sample standard deviation, and no spread where there is one seed. "
+        f"`{levels}, area`: area under the curve of {levels} return between first and last "
+        "evaluation, divided by its width. "
+        "`mean, normalised`: over games, with the 95 % interval of a bootstrap over seeds. Gains "
+        "of one variant over another are in units of the games' ranges, with Welch's 95 % "
+        "interval, in bold where it is on one side of zero. "
+        "Health figures are the last ones recorded; `(random)` is the code entropy of random unit "
+        "vectors. `frames/s`: by the clock, whatever else the machine did meanwhile. `*`: some "
+        "seeds are not finished and are not counted, or, where none is finished, shown as far as "
+        "they are.",
+    ]
+    lines += [f"- {r.directory} could not be read: {r.trouble}" for r in results if r.trouble]
+    return "\n".join(lines)
+
+
+def summary(variant: str, game: str, cell: list[Result]) -> dict[str, object]:
+    names = sorted({name for r in cell for name in r.figures})
+    return {
+        "variant": variant,
+        "game": game,
+        "seeds": len(cell),
+        "finished": sum(r.finished for r in cell),
+        "state": state_of(cell),
+        f"{cell[0].levels}_area": spread(area(r.curve) for r in counted(cell)),
+        "frames_per_second": spread(r.speed for r in counted(cell)),
+        "figures": {name: final(cell, name) for name in names},
+        "extremes": {name: extremes(cell, name) for name in names},
+    }
+
+
+def extremes(cell: list[Result], figure: str) -> tuple[float, float]:
+    """The lowest and the highest that any seed has recorded."""
+    lows, highs = zip(*(r.extremes[figure] for r in cell if figure in r.extremes), strict=True)
+    return min(lows), max(highs)
+
+
+def draw(plan: Experiment, cells: Cells, path: Path) -> Path:
+    """Held-out return over frames: a panel per game; by variant a line, a band of one deviation."""
+    games = list(dict.fromkeys(game for _, game in cells))
+    variants = list(dict.fromkeys(variant for variant, _ in cells))
+    columns = min(4, len(games))
+    lines = -(-len(games) // columns)
+    figure = Figure(figsize=(max(5.0, 3.4 * columns), 2.8 * lines + 1.0), layout="constrained")
+    FigureCanvasAgg(figure)
+    grid = list(figure.subplots(lines, columns, squeeze=False).flat)
+    for axes, game in zip(grid, games, strict=False):
+        for variant, (colour, style) in zip(variants, cycle(LOOKS), strict=False):
+            curve = mean_curve(cells.get((variant, game), []))
+            frames, mean = [f for f, _ in curve], [s.mean for _, s in curve]
+            axes.plot(
+                frames, mean, style, color=colour, label=literal(variant), marker="o", markersize=3
+            )
+            deviation = [s.deviation or 0.0 for _, s in curve]
+            low = [m - d for m, d in zip(mean, deviation, strict=True)]
+            high = [m + d for m, d in zip(mean, deviation, strict=True)]
+            axes.fill_between(frames, low, high, color=colour, alpha=0.15, linewidth=0)
+        axes.set_title(literal(game), fontsize=9)
+        axes.tick_params(labelsize=7)
+        axes.ticklabel_format(axis="x", style="sci", scilimits=(3, 3), useMathText=True)
+        axes.grid(alpha=0.3)
+    for axes in grid[len(games) :]:
+        axes.set_axis_off()
+    handles, labels = grid[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=8)
+    done, total = (sum(f(r) for c in cells.values() for r in c) for f in (is_finished, lambda r: 1))
+    state = "" if done == total else f" (partial: {done} of {total} runs)"
+    title = fill(literal(f"{plan.title}{state}"), int(13 * figure.get_figwidth()))
+    figure.suptitle(f"{title}\nreturn on {plan.levels} levels over frames", fontsize=10)
+    figure.savefig(path, dpi=110)
+    return path
+
+
+def is_finished(result: Result) -> int:
+    return int(result.finished)
+
+
+def mean_curve(cell: list[Result]) -> list[tuple[int, Spread]]:
+    """Held-out return at every evaluation that all counted seeds share."""
+    curves = [dict(r.curve) for r in counted(cell)]
+    shared = sorted(set.intersection(*map(set, curves))) if curves else []
+    return [(frames, spread(curve[frames] for curve in curves)) for frames in shared]

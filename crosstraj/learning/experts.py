@@ -1,0 +1,224 @@
+"""The policies that play pairs of levels: uniform ones, or experts read from their directory.
+
+`crosstraj experts` leaves <place>/<game>/experts.json, which names one run per level. Experts are
+read as every checkpoint is: verified, and without pickle.
+"""
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from crosstraj.config.values import Config
+from crosstraj.envs import make_envs
+from crosstraj.envs.frame_stack import AnyEnvs
+from crosstraj.errors import BadInput
+from crosstraj.learning.load import read_config, read_weights
+from crosstraj.learning.parts import image_and_actions
+from crosstraj.objectives import PSEConfig
+from crosstraj.objectives.paired_play import PairedPlay, Uniform
+from crosstraj.policies.agent import Agent
+
+INDEX = "experts.json"
+
+
+@dataclass(frozen=True)
+class Expert:
+    """What one expert reached on its level, and what random play reaches there."""
+
+    level: int
+    run: str  # the name of its run directory
+    frames: int
+    score: float  # mean raw return
+    stderr: float | None  # None: of one episode
+    random_score: float | None = None  # None: not measured, in older files
+    random_stderr: float | None = None
+
+    @property
+    def above_random(self) -> bool:
+        """Clearly: two standard errors below the one mean is above two over the other."""
+        if self.stderr is None or self.random_score is None or self.random_stderr is None:
+            return False
+        least, most = self.score - 2 * self.stderr, self.random_score + 2 * self.random_stderr
+        return least > most
+
+    def in_words(self) -> str:
+        """Level 3: 2.00 (0.10), random play 1.95 (0.08); standard errors in brackets."""
+        of_random = with_error(self.random_score, self.random_stderr)
+        score = with_error(self.score, self.stderr)
+        return f"level {self.level}: {score}, random play {of_random}"
+
+
+def with_error(score: float | None, stderr: float | None) -> str:
+    """A mean return and its standard error, or what is missing of them."""
+    if score is None:
+        return "not measured"
+    return f"{score:.2f} ({'-' if stderr is None else f'{stderr:.2f}'})"
+
+
+class Index(NamedTuple):
+    """What `experts.json` holds."""
+
+    values: dict[str, Any]  # of the configuration that all experts share
+    experts: dict[int, Expert]  # by level
+
+
+class Experts:
+    """A frozen agent for each level."""
+
+    def __init__(self, agents: dict[int, Agent], device: torch.device) -> None:
+        self.agents, self.device = agents, device
+        total = hashlib.sha256()
+        for level in sorted(agents):
+            for name, tensor in sorted(agents[level].state_dict().items()):
+                total.update(f"{level} {name}".encode())
+                total.update(tensor.cpu().contiguous().numpy().tobytes())
+        self.digest = total.hexdigest()
+
+    @torch.inference_mode()
+    def __call__(self, level: int, frames: Tensor) -> Tensor:
+        agent = self.agents[level]
+        read = agent.read(agent.encoder, frames.to(self.device))
+        log_probs, _ = agent.heads(read, read.new_zeros(len(read), 0))
+        return log_probs.exp().cpu()
+
+
+def make_source(config: Config, envs: AnyEnvs) -> PairedPlay | None:
+    """What the run's objective plays beside the rollouts, if it does."""
+    pse = config.objective
+    if not isinstance(pse, PSEConfig):
+        return None
+    first = config.procgen.first_level
+    levels = range(first, first + pse.levels)
+    random = pse.policies == "random"
+    return PairedPlay(
+        lambda level: make_level(config, level),
+        levels,
+        Uniform(image_and_actions(envs)[1]) if random else read_experts(config, levels, envs),
+        pairs=pse.pairs,
+        steps=pse.steps,
+        same_actions=random and pse.same_actions,
+    )
+
+
+def make_level(config: Config, level: int) -> AnyEnvs:
+    """One game that plays one level again and again."""
+    return make_envs(
+        config.env,
+        1,
+        levels="train",
+        procgen=replace(config.procgen, first_level=level, train_levels=1),
+        seed=0,  # of no effect: there is one level to draw from, and a level is its own seed
+        frame_stack=config.frame_stack,
+    )
+
+
+def read_experts(config: Config, levels: range, envs: AnyEnvs) -> Experts:
+    """The experts of these levels, or one sentence on what is missing and how to get it."""
+    assert isinstance(config.objective, PSEConfig)
+    place = Path(config.objective.experts) / config.env
+    known = read_index(place).experts
+    missing = [level for level in levels if level not in known]
+    if missing:
+        raise BadInput(
+            f"{place} has experts for {len(known)} levels, and levels {levels.start} to "
+            f"{levels.stop - 1} are to be played: {len(missing)} are missing, the first for level "
+            f"{missing[0]}; train them with `crosstraj experts --env {config.env} --levels "
+            f"{len(levels)}`, or lower objective.levels"
+        )
+    if not config.objective.accept_weak_experts:
+        check_strength([known[level] for level in levels], place, config.env)
+    image, actions = image_and_actions(envs)
+    device, agents = torch.device(config.machine.device), {}
+    for level in levels:
+        run = place / known[level].run
+        agents[level] = read_expert(run, level, config, image, actions).to(device)
+    return Experts(agents, device)
+
+
+def check_strength(experts: list[Expert], place: Path, game: str) -> None:
+    """Policies no better than chance say nothing about where good ones act alike."""
+    weak = [expert for expert in experts if not expert.above_random]
+    if not weak:
+        return
+    shown = "; ".join(expert.in_words() for expert in weak[:3])
+    train = f"crosstraj experts --env {game} --levels {len(experts)}"
+    if all(expert.random_score is None for expert in weak):
+        fix = f"measure them with `{train}` and the values that they were trained with"
+    else:
+        budget = max(expert.frames for expert in weak)
+        fix = f"train them beyond {budget:,} frames with `{train} --frames N`"
+    raise BadInput(
+        f"{place}: {len(weak)} of {len(experts)} experts are not clearly above random play on "
+        f"their level ({shown}{'; ...' if len(weak) > 3 else ''}; standard errors in brackets): "
+        "an expert's mean less two standard errors must be above random play's plus two; "
+        f"{fix}, or accept them with --objective.accept-weak-experts True"
+    )
+
+
+def read_expert(
+    run: Path, level: int, config: Config, image: tuple[int, int, int], actions: int
+) -> Agent:
+    """The agent of an expert's run, which must have been trained on this level as it looks here."""
+    trained = read_config(run)
+    here = replace(config.procgen, first_level=level, train_levels=1)
+    for name, there, wanted in (
+        ("method", trained.method, "ppo"),
+        ("env", trained.env, config.env),
+        ("procgen", trained.procgen, here),
+        ("frame_stack", trained.frame_stack, config.frame_stack),
+    ):
+        if there != wanted:
+            raise BadInput(
+                f"{run}, the expert of level {level}, was trained with {name}={there}, and "
+                f"{wanted} is needed; train experts for it in another directory, and name that "
+                "with objective.experts"
+            )
+    weights, _ = read_weights(run)
+    agent = Agent(
+        image,
+        actions,
+        encoder=trained.encoder,
+        feature_norm=trained.feature_norm,
+        context=0,
+        rng=torch.Generator(),
+        split_at=trained.split_at,
+        pooling=trained.pooling,
+    )
+    try:
+        agent.load_state_dict(weights["agent"])
+    except (KeyError, RuntimeError) as error:
+        said = str(error).splitlines()[0]
+        raise BadInput(f"{run} does not hold the agent that it describes: {said}") from error
+    if config.machine.kernels == "native" and trained.encoder != "lattice":
+        agent.encoder.use_native()
+    return agent.requires_grad_(False)
+
+
+def read_index(place: Path) -> Index:
+    """The experts of a directory, as far as there are any."""
+    path = place / INDEX
+    try:
+        found = json.loads(path.read_bytes())
+        names = [field.name for field in fields(Expert)]
+        experts = [
+            Expert(**{name: row[name] for name in names if name in row})
+            for row in map(dict, found["experts"])
+        ]
+        for expert in experts:
+            whole = type(expert.level) is int and type(expert.frames) is int
+            if not whole or not re.fullmatch(r"\w[\w.-]*", expert.run):
+                raise ValueError(f"{expert} has no level, frames or plain run directory")
+            figures = (expert.score, expert.stderr, expert.random_score, expert.random_stderr)
+            if not all(isinstance(figure, float | int | None) for figure in figures):
+                raise ValueError(f"{expert} has returns that are no numbers")
+        return Index(dict(found["values"]), {expert.level: expert for expert in experts})
+    except FileNotFoundError:
+        return Index({}, {})
+    except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+        raise BadInput(f"{path} is damaged ({error}); remove it, and train the experts") from error

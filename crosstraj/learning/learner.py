@@ -1,0 +1,310 @@
+"""The learner: what is learnt from one rollout, and in which order."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, assert_never
+
+import torch
+from torch import Tensor
+
+from crosstraj.data.rollout import Rollout
+from crosstraj.data.views import Stretches
+from crosstraj.learning.joint import (
+    Anchor,
+    Gradients,
+    Shared,
+    at_features,
+    norm,
+    summed,
+    take,
+    through_encoder,
+)
+from crosstraj.learning.optimiser import Averages
+from crosstraj.learning.parts import Parts
+from crosstraj.nn import ops
+from crosstraj.nn.encoders import Encode
+from crosstraj.objectives.instruments import variance_between
+from crosstraj.policies import daac, ppo
+from crosstraj.policies.daac import DAACAgent, DAACConfig
+from crosstraj.policies.experience import Experience, minibatches
+from crosstraj.policies.ppo import PPOConfig
+
+Metrics = dict[str, float]
+APART = 32  # steps between frames that are compared: nearer ones are nearly equal
+
+
+class Learner(Parts):
+    """Updates all that it owns from one rollout after another."""
+
+    def update(self, rollout: Rollout, steps: Experience) -> Metrics:
+        """Everything that is learnt from one rollout, in the order asked for."""
+        match self.config.order:
+            case "objective":  # the paper's
+                metrics = self.update_objective(rollout)
+                metrics |= self.update_policy(rollout, steps, moved=bool(metrics))
+            case "policy":
+                metrics = self.update_policy(rollout, steps, moved=False)
+                metrics |= self.update_objective(rollout)
+            case "joint":
+                metrics = self.update_jointly(rollout, steps)
+            case other:
+                assert_never(other)
+        own, others = (metrics.pop(f"{who}_on_encoder", 0.0) for who in ("objective", "policy"))
+        if own and others:
+            metrics["gradient_ratio"] = own / others
+        figures = self.objective.figures() | self.level_variance(rollout)
+        metrics |= {name: float(f) for name, f in figures.items() if f.isfinite()}
+        metrics |= self.update_value(rollout, steps)
+        self.rollouts += 1
+        return metrics
+
+    def update_objective(self, rollout: Rollout) -> Metrics:
+        averages = Averages()
+        before = self.opinions(rollout) if self.by_objective else None
+        anchor = self.anchor()
+        for batch in self.objective_batches(rollout, self.config.representation.epochs):
+            self.objective_optimiser.zero()
+            self.objective_backward(batch, averages, anchor)
+            self.note_norm("objective", averages)
+            averages.add(objective_grad_norm=self.objective_optimiser.step())
+            self.objective.after_step(self.agent.encoder)
+        if before is not None:
+            averages.add(objective_kl=ops.divergence(before, self.opinions(rollout)))
+        return averages.numbers()
+
+    @torch.no_grad()
+    def opinions(self, rollout: Rollout) -> Tensor:
+        """Log-probabilities of all actions in some of the frames: does the policy stand still?"""
+        frames, context = rollout.frames(), rollout.context[:-1].flatten(0, 1)
+        frames, context = ops.sample(frames, 128), ops.sample(context, 128)
+        encode = Encode(self.agent.encoder, live=False, piece=self.config.machine.piece)
+        return self.agent.decide(frames, self.agent.read(encode, frames), context)[0]
+
+    @torch.no_grad()
+    def level_variance(self, rollout: Rollout) -> dict[str, Tensor]:
+        """How much of the features' variance lies between levels, and of an untrained encoder's.
+
+        On frames far apart, as they were read when acting; nothing where the cut is at the map.
+        """
+        if self.config.split_at == "conv":
+            return {}
+        apart = slice(None, -1, APART)
+        group = rollout.group()[::APART].flatten()
+        encode = Encode(self.untrained, live=False, piece=self.config.machine.piece)
+        before = encode(rollout.obs[apart].flatten(0, 1))
+        return {
+            "level_variance": variance_between(rollout.features[apart].flatten(0, 1), group),
+            "level_variance_untrained": variance_between(before, group),
+        }
+
+    def update_policy(self, rollout: Rollout, steps: Experience, *, moved: bool) -> Metrics:
+        """`moved`: the objective has changed the encoder since the rollout was played."""
+        averages = Averages()
+        features_of, piece = self.feature_reader(rollout, averages, moved=moved)
+        for minibatch in self.policy_batches(rollout.done):
+            self.policy_optimiser.zero()
+            terms = self.policy_backward(features_of, steps, minibatch.frame, piece)
+            self.note_norm("policy", averages)
+            averages.add(policy_grad_norm=self.policy_optimiser.step(), **terms._asdict())
+        return averages.numbers()
+
+    def update_jointly(self, rollout: Rollout, steps: Experience) -> Metrics:
+        """One step on the summed loss per minibatch; the policy says how many epochs.
+
+        In one pass where the objective reads the policy's own frames; else it has its own.
+        """
+        averages = Averages()
+        features_of, piece = self.feature_reader(rollout, averages, moved=False)
+        shared = self.one_pass
+        if shared:
+            self.objective.gather(self.streams.objective)
+        batches = self.objective_batches(rollout, 0 if shared else self.config.policy.epochs)
+        gain, tried = None, False
+        for minibatch in self.policy_batches(rollout.done):
+            self.policy_optimiser.zero()
+            self.objective_optimiser.zero()
+            if shared:
+                batch = self.objective.batch(rollout, minibatch, self.streams.objective)
+                frames = rollout.frames()[minibatch.frame] if batch is None else batch.frames
+                chosen = self.policy_steps(steps, minibatch.frame)
+                terms, (own, gain, _) = self.shared_backward(frames, chosen, batch, gain, averages)
+            else:
+                # None where there is no objective, or where fragments were too short for a batch.
+                batch = next(batches, None)
+                terms = self.policy_backward(features_of, steps, minibatch.frame, piece)
+                own = self.added_backward(batch, averages) if batch is not None else {}
+            whose = {}
+            if batch is not None:
+                whose["objective_grad_norm"] = self.objective_optimiser.step()
+            whose["policy_grad_norm"] = self.policy_optimiser.step()
+            averages.add(**whose, **terms._asdict())
+            if batch is not None:
+                self.objective.after_step(self.agent.encoder)  # which has moved just now
+            if own and not tried:
+                averages.add(objective_kl=self.trial_kl(rollout, own, whose))
+                tried = True
+        return averages.numbers()
+
+    def added_backward(self, batch: Any, averages: Averages) -> Gradients:
+        """Adds an objective's gradient to the policy's; returns its part on the encoder."""
+        policy = take(self.encoder)
+        self.objective_backward(batch, averages)
+        most = self.config.representation.max_ratio
+        own, figures = summed(self.encoder, policy, take(self.encoder), most)
+        averages.add(**figures)
+        return own
+
+    def shared_backward(
+        self,
+        frames: Tensor,
+        steps: Experience,
+        batch: Any,
+        gain: float | None,
+        averages: Averages,
+    ) -> tuple[ppo.Terms | daac.Terms, Shared]:
+        """Adds the gradients of both losses, from one encoding of the frames."""
+
+        def objective(features: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+            loss, evidence = self.objective.loss_of(features, batch, self.streams.objective)
+            return self.objective_weight * loss, {"objective_loss": loss, **evidence}
+
+        features = self.live_encode(self.by_policy or self.by_objective)(frames)
+        policy, terms = at_features(features, lambda read: self.policy_loss(read, steps))
+        own = None
+        if batch is not None:
+            own, evidence = at_features(features, objective)
+            averages.add(**evidence)
+        shared = through_encoder(
+            self.encoder,
+            features,
+            policy if self.by_policy else None,
+            own if self.by_objective else None,
+            self.config.representation.max_ratio,
+            gain,
+        )
+        averages.add(**shared.figures)
+        return terms, shared
+
+    def trial_kl(self, rollout: Rollout, own: Gradients, norms: dict[str, Tensor]) -> Tensor:
+        """How far the policy would move by the objective's part of one joint step alone.
+
+        own: that part on the encoder, before its optimiser bounded the norm of all that it steps.
+        """
+        who, optimiser = "objective", self.objective_optimiser
+        if self.by_policy:
+            who, optimiser = "policy", self.policy_optimiser
+        kept = (optimiser.max_norm / (norms[f"{who}_grad_norm"] + 1e-6)).clamp(max=1)
+        before = self.opinions(rollout)
+        with optimiser.tried({name: kept * gradient for name, gradient in own.items()}):
+            return ops.divergence(before, self.opinions(rollout))
+
+    def note_norm(self, whose: str, averages: Averages) -> None:
+        """The norm of the encoder's gradient, where both train it: `update` makes a ratio of it."""
+        grads = {name: p.grad for name, p in self.encoder.items() if p.grad is not None}
+        if grads and self.by_policy and self.by_objective:
+            averages.add(**{f"{whose}_on_encoder": norm(grads)})
+
+    def update_value(self, rollout: Rollout, steps: Experience) -> Metrics:
+        """A value network of its own: its own epochs over the same rollout, the same targets."""
+        policy, averages = self.config.policy, Averages()
+        if not isinstance(policy, DAACConfig) or self.rollouts % policy.value_every:
+            return {}
+        assert isinstance(self.agent, DAACAgent)
+        frames, piece = rollout.frames(), self.config.machine.piece
+        for minibatch in self.policy_batches(rollout.done, policy.value_epochs):
+            self.value_optimiser.zero()
+            error = daac.value_backward(self.agent, frames, steps, minibatch.frame, piece, policy)
+            averages.add(value_error=error, value_grad_norm=self.value_optimiser.step())
+        return averages.numbers()
+
+    def policy_backward(
+        self,
+        features_of: Callable[[Tensor], Tensor],
+        steps: Experience,
+        index: Tensor,
+        piece: int,
+    ) -> ppo.Terms | daac.Terms:
+        match self.config.policy:
+            case PPOConfig() as policy:
+                return ppo.backward(self.agent, features_of, steps, index, piece, policy)
+            case DAACConfig() as policy:
+                assert isinstance(self.agent, DAACAgent)
+                return daac.backward(self.agent, features_of, steps, index, piece, policy)
+
+    def policy_loss(
+        self, features: Tensor, steps: Experience
+    ) -> tuple[Tensor, ppo.Terms | daac.Terms]:
+        match self.config.policy:
+            case PPOConfig() as policy:
+                return ppo.loss(self.agent, features, steps, policy)
+            case DAACConfig() as policy:
+                assert isinstance(self.agent, DAACAgent)
+                return daac.loss(self.agent, features, steps, policy)
+
+    def policy_steps(self, steps: Experience, index: Tensor) -> Experience:
+        match self.config.policy:
+            case PPOConfig() as policy:
+                return ppo.chosen(steps, index, policy)
+            case DAACConfig():
+                return daac.chosen(steps, index)
+
+    @property
+    def one_pass(self) -> bool:
+        """Does the objective read the frames of the policy's own minibatches?"""
+        config = self.config
+        stretches = config.policy.stretch > 0 and config.split_at == "fc"
+        return self.objective.reads_stretches and stretches and self.objective_weight > 0
+
+    def objective_batches(self, rollout: Rollout, epochs: int) -> Iterator[Any]:
+        """All batches of one update, over however many passes."""
+        if self.objective_weight:
+            self.objective.gather(self.streams.objective)
+        count = self.config.representation.minibatches
+        for _ in range(epochs if self.objective_weight else 0):
+            yield from self.objective.minibatches(rollout, count, self.streams.objective)
+
+    def live_encode(self, live: bool) -> Encode:
+        machine = self.config.machine
+        return Encode(
+            self.agent.encoder, live=live, piece=machine.piece, low_memory=machine.low_memory
+        )
+
+    def anchor(self) -> Anchor | None:
+        """What holds the policy as it is now, if a pass of the objective is to hold it."""
+        anchored = self.config.representation.anchor and self.by_objective
+        return Anchor(self.agent, self.live_encode(True)) if anchored else None
+
+    def objective_backward(
+        self, batch: Any, averages: Averages, anchor: Anchor | None = None
+    ) -> None:
+        encode = anchor or self.live_encode(self.by_objective)
+        loss, evidence = self.objective.loss(encode, batch, self.streams.objective)
+        whole = self.objective_weight * loss
+        if anchor is not None:
+            evidence["anchor"] = anchor.loss(self.agent)
+            whole = whole + self.config.representation.anchor * evidence["anchor"]
+        whole.backward()
+        averages.add(objective_loss=loss, **evidence)
+
+    def policy_batches(self, done: Tensor, epochs: int | None = None) -> Iterator[Stretches]:
+        policy, done = self.config.policy, done.cpu()
+        for _ in range(epochs or policy.epochs):
+            for minibatch in minibatches(
+                done, policy.minibatches, policy.stretch, self.streams.policy
+            ):
+                yield Stretches(*(field.to(self.device) for field in minibatch))
+
+    def feature_reader(
+        self, rollout: Rollout, averages: Averages, *, moved: bool
+    ) -> tuple[Callable[[Tensor], Tensor], int]:
+        """How the policy update reads features of steps, and how many steps at a time."""
+        agent, piece = self.agent, self.config.machine.piece
+        acted, frames = rollout.features[:-1].flatten(0, 1), rollout.frames()
+        encode = Encode(agent.encoder, live=self.by_policy, piece=piece)
+        if moved and self.by_objective and not self.by_policy:
+            acted = agent.read(encode, frames)
+        with torch.no_grad():
+            averages.add(**ops.feature_health(agent.top(acted)))
+        # Joint steps move the encoder between minibatches, whoever it is that trains it.
+        if self.by_policy or (self.by_objective and self.config.order == "joint"):
+            return lambda index: agent.read(encode, frames.index_select(0, index)), piece
+        return lambda index: acted.index_select(0, index), len(acted)

@@ -1,0 +1,154 @@
+"""What a run trains: agent, objective and their optimisers, and where gradients go.
+
+`encoder_grad` says who trains the encoder: nobody, the policy (rl), the objective (ssl), or both,
+with two Adam states. It is decided here, once per phase: what an optimiser does not own it cannot
+move. A value network of its own (DAAC) has an optimiser of its own, and nobody else moves it.
+"""
+
+import copy
+from typing import Any
+
+import torch
+from gymnasium.spaces import Box, Discrete
+from gymnasium.vector import VectorEnv
+from torch import Tensor
+
+from crosstraj.config.phases import Phase
+from crosstraj.config.values import Config
+from crosstraj.errors import BadInput
+from crosstraj.learning.optimiser import Optimiser
+from crosstraj.nn.encoders import Impala
+from crosstraj.nn.heads import linear
+from crosstraj.objectives import make_objective
+from crosstraj.policies.agent import Agent
+from crosstraj.policies.daac import DAACAgent, DAACConfig
+from crosstraj.randomness import OBJECTIVES, Streams, generator
+
+
+class Parts:
+    def __init__(self, config: Config, envs: VectorEnv[Any, Any, Any], streams: Streams) -> None:
+        self.config, self.streams = config, streams
+        image, actions = image_and_actions(envs)
+        self.device = torch.device(config.machine.device)
+        # The agent's weights have a stream of their own: with equal seeds every method begins with
+        # the same encoder and heads.
+        heads = generator(config.seed, OBJECTIVES)
+        self.objective = make_objective(config.objective, actions, heads).to(self.device)
+        kind = DAACAgent if isinstance(config.policy, DAACConfig) else Agent
+        self.agent = kind(
+            image,
+            actions,
+            encoder=config.encoder,
+            feature_norm=config.feature_norm,
+            context=self.objective.context,
+            rng=streams.weights,
+            split_at=config.split_at,
+            pooling=config.pooling,
+        ).to(self.device)
+        encoders = [part for part in self.agent.modules() if isinstance(part, Impala)]
+        for encoder in encoders:
+            encoder.autocast = config.machine.bfloat16
+            if config.machine.kernels == "native":
+                encoder.use_native()
+        self.objective.attach(self.agent.encoder)
+        # What every figure of the encoder is held against; made anew from the seed, never saved.
+        self.untrained = copy.deepcopy(self.agent.encoder).requires_grad_(False)
+        if config.machine.compile:
+            for encoder in encoders:
+                encoder.compile_for(config.machine.piece, config.envs, config.evaluation.envs)
+        self.rollouts = 0  # learnt from so far: DAAC's values need not learn from each
+        self._route(config.schedule[0])
+
+    def begin(self, phase: Phase) -> None:
+        """Route gradients as this phase asks; what is trained on keeps its Adam moments."""
+        kept = self.state_dict()
+        self._route(phase)
+        self.load_state_dict(kept)
+
+    def _route(self, phase: Phase) -> None:
+        grad = phase.encoder_grad or self.config.encoder_grad
+        self.objective_weight = phase.objective_weight * self.config.representation.weight
+        self.by_policy = grad in ("rl", "both")
+        self.by_objective = grad in ("ssl", "both") and self.objective_weight > 0
+        self._make_optimisers()
+
+    def reset_value(self) -> None:
+        """A new value head without moments, for rewards of another kind."""
+        head = self.agent.value
+        fresh = linear(head.in_features, 1, 1.0, self.streams.weights)
+        head.load_state_dict(fresh.state_dict())
+        for optimiser in (self.policy_optimiser, self.value_optimiser):
+            optimiser.forget(head.parameters())
+
+    def _make_optimisers(self) -> None:
+        config = self.config
+        named = dict(self.agent.named_parameters())
+        encoder = {name: p for name, p in named.items() if name.startswith("encoder.")}
+        value = {n: p for n, p in named.items() if n.startswith(self.agent.value_network)}
+        heads = {n: p for n, p in named.items() if n not in encoder and n not in value}
+        own = {
+            f"objective.{name}": p
+            for name, p in self.objective.named_parameters()
+            if p.requires_grad  # target networks only follow
+        }
+        # In joint order one optimiser steps the encoder with the summed gradient.
+        twice = config.order != "joint" or not self.by_policy
+        p, r = config.policy, config.representation
+        bounds = {"epsilon": p.adam_epsilon, "max_norm": p.max_grad_norm}
+        self.policy_optimiser = Optimiser(
+            (heads, p.head_rate * p.learning_rate),
+            (encoder if self.by_policy else {}, p.learning_rate),
+            **bounds,
+        )
+        self.value_optimiser = Optimiser((value, p.learning_rate), **bounds)
+        self.encoder = encoder
+        anchored = heads if r.anchor and self.by_objective else {}  # the heads may follow
+        self.objective_optimiser = Optimiser(
+            (own, r.learning_rate),
+            (anchored, p.head_rate * p.learning_rate),
+            (encoder if self.by_objective and twice else {}, r.encoder_rate * r.learning_rate),
+            epsilon=r.adam_epsilon,
+            max_norm=r.max_grad_norm,
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "policy_optimiser": self.policy_optimiser.state_dict(),
+            "value_optimiser": self.value_optimiser.state_dict(),
+            "objective_optimiser": self.objective_optimiser.state_dict(),
+            "rollouts": self.rollouts,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.policy_optimiser.load_state_dict(state["policy_optimiser"])
+        self.value_optimiser.load_state_dict(state["value_optimiser"])
+        self.rollouts = state["rollouts"]
+        self.objective_optimiser.load_state_dict(state["objective_optimiser"])
+
+    def weights(self) -> dict[str, dict[str, Tensor]]:
+        return {"agent": self.agent.state_dict(), "objective": self.objective.state_dict()}
+
+    def flat_weights(self) -> dict[str, Tensor]:
+        """As a snapshot holds them: one name per tensor."""
+        return {
+            f"{part}/{name}": tensor
+            for part, tensors in self.weights().items()
+            for name, tensor in tensors.items()
+        }
+
+    def load_weights(self, weights: dict[str, dict[str, Tensor]]) -> None:
+        try:
+            self.agent.load_state_dict(weights["agent"])
+            self.objective.load_state_dict(weights.get("objective", {}))
+        except (RuntimeError, KeyError) as error:
+            first = str(error).strip().splitlines()[0]
+            raise BadInput(f"the weights do not fit the run's config.json: {first}") from error
+
+
+def image_and_actions(envs: VectorEnv[Any, Any, Any]) -> tuple[tuple[int, int, int], int]:
+    """Height, width and channels of a frame, and the number of actions."""
+    frame, action = envs.single_observation_space, envs.single_action_space
+    assert isinstance(frame, Box)  # make_envs has seen to it
+    assert isinstance(action, Discrete)
+    height, width, channels = frame.shape
+    return (height, width, channels), int(action.n)

@@ -1,0 +1,201 @@
+"""The parts of a run and its whole state: what `train` plays with, and what a checkpoint holds."""
+
+import importlib
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, assert_never
+
+import torch
+from torch import Tensor
+
+from crosstraj.config.phases import phase_at
+from crosstraj.config.values import Config
+from crosstraj.data.collect import Collector
+from crosstraj.data.returns import RewardNormaliser
+from crosstraj.data.rollout import Rollout
+from crosstraj.data.skills import begun
+from crosstraj.envs import make_envs, savable
+from crosstraj.errors import NonFinite
+from crosstraj.learning.evaluation import Examiner, summarise
+from crosstraj.learning.experts import make_source
+from crosstraj.learning.learner import Learner
+from crosstraj.learning.signals import Interrupted, Stop
+from crosstraj.randomness import ENVIRONMENTS, Streams, derived_seed
+from crosstraj.runs.codec import State
+from crosstraj.runs.directory import Run
+
+PATIENCE = 10  # rollbacks to one checkpoint before a run gives up
+
+
+@contextmanager
+def importing(module: str) -> Iterator[None]:
+    """Import a module that takes seconds beside something else that takes seconds."""
+    thread = threading.Thread(target=importlib.import_module, args=(module,))
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+
+
+class Training:
+    """Everything that a run consists of. `state_dict` is the whole truth: nothing else survives."""
+
+    def __init__(self, config: Config) -> None:
+        self.config, self.streams = config, Streams(config.seed)
+        with importing("torch._dynamo"):  # Adam will; the engine's start leaves a core to it
+            self.envs = make_envs(
+                config.env,
+                config.envs,
+                levels="train",
+                procgen=config.procgen,
+                ising=config.ising,
+                seed=derived_seed(config.seed, ENVIRONMENTS),
+                frame_stack=config.frame_stack,
+                copy=False,
+            )
+        self.learner = Learner(config, self.envs, self.streams)
+        self.source = self.learner.objective.source = make_source(config, self.envs)
+        self.collector = Collector(
+            self.envs,
+            config.rollout_steps,
+            self.learner.agent.reads,
+            self.learner.objective,
+            config.seed,
+            self.streams.acting,
+            self.learner.device,
+        )
+        self._new_normalisers()
+        self.examiner = Examiner(config)
+        self.frames, self.updates, self.examined, self.rollbacks = 0, 0, 0, 0
+        self.phase = 0
+
+    def _new_normalisers(self) -> None:
+        # One for each kind of reward: neither's scale depends on the other's.
+        self.normaliser = RewardNormaliser(self.config.envs)
+        self.intrinsic_normaliser = RewardNormaliser(self.config.envs)
+
+    def begin_phase(self) -> dict[str, float]:
+        """Does the next rollout belong to another phase? Then do what that phase asks for.
+
+        Returns the number of the phase, for the log; nothing where there is only one.
+        """
+        phases = self.config.schedule
+        due = phase_at(phases, self.frames, self.config.frames)
+        if due != self.phase:
+            self.phase = due
+            self.learner.begin(phases[due])
+            for what in phases[due].reset:
+                match what:
+                    case "normaliser":
+                        self._new_normalisers()
+                    case "value":
+                        self.learner.reset_value()
+                    case other:
+                        assert_never(other)
+        return {"phase": due + 1} if len(phases) > 1 else {}
+
+    def reward(self, rollout: Rollout) -> tuple[Tensor, dict[str, float]]:
+        """What this phase learns from [S, N]: rewards of each kind in units of their spread."""
+        phase, reward = self.config.schedule[self.phase], torch.zeros_like(rollout.reward)
+        figures = {}
+        if phase.extrinsic:
+            reward = reward + phase.extrinsic * self.normaliser(rollout.reward, rollout.done)
+        if phase.intrinsic:
+            own = self.learner.objective.reward(rollout, self.streams.objective)
+            reward = reward + phase.intrinsic * self.intrinsic_normaliser(own, rollout.done)
+            figures["intrinsic_reward"] = float(own.mean())
+            figures |= self.by_memory(own, rollout.done)
+        return reward, figures
+
+    def by_memory(self, reward: Tensor, done: Tensor) -> dict[str, float]:
+        """The mean reward for skills in episodes that began in this rollout, and in the others.
+
+        The discriminator has been trained on earlier frames of those: there it may be paid for what
+        it remembers of an episode. Nothing where there are no such steps.
+        """
+        if not self.learner.objective.context:
+            return {}
+        fresh = begun(self.collector.first, done)
+        parts = {"fresh": reward[fresh], "remembered": reward[~fresh]}
+        return {f"intrinsic_reward_{n}": float(p.mean()) for n, p in parts.items() if len(p)}
+
+    def examine(self, run: Run, stop: Stop) -> dict[str, float]:
+        """Every split; if a signal comes, nothing is written and nothing has changed."""
+
+        def interrupted() -> None:
+            if stop.signal is not None:
+                raise Interrupted(stop.signal)
+
+        learner = self.learner
+        episodes = self.examiner.examine(learner.agent, learner.objective, self.frames, interrupted)
+        for split, records in episodes.items():
+            for record in records:
+                run.episodes.write({"frames": self.frames, "split": split, **record._asdict()})
+        scores = summarise(episodes)
+        run.metrics.write({"row": "evaluation", "frames": self.frames, **scores})
+        self.examined = self.frames
+        return scores
+
+    def recover(self, run: Run, trouble: NonFinite) -> None:
+        """Something was not finite, and no weight has been touched by it: halt, or roll back.
+
+        The rollout is kept for inspection. Rolling back restores the last checkpoint and draws
+        other random numbers from there, or the same thing would happen again.
+        """
+        place = run.dump(self.collector.rollout._asdict(), self.frames)
+        found = f"after {self.frames:,} frames {trouble}; the rollout is in {place}"
+        if self.config.on_nonfinite == "halt":
+            raise NonFinite(f"{found}; --on-nonfinite rollback would try again from the last save")
+        if (state := run.restore()) is None:
+            raise NonFinite(f"{found}; there is no checkpoint to roll back to")
+        rollbacks = self.rollbacks + 1  # counted on from here: each try draws other numbers
+        self.load_state_dict(state)
+        if rollbacks - self.rollbacks > PATIENCE:
+            raise NonFinite(f"{found}, as in {PATIENCE} tries before it from the last save")
+        self.rollbacks = rollbacks
+        self.streams.branch(self.config.seed, self.rollbacks)
+        run.warn(f"{found}; rolled back to {self.frames:,} frames")
+
+    def at_snapshot(self) -> bool:
+        """Has this update passed one of the evenly spaced points at which weights are kept?"""
+        config, count = self.config, self.config.saving.snapshots
+        before = self.frames - config.rollout_frames
+        return self.frames * count // config.frames > before * count // config.frames
+
+    def state_dict(self) -> State:
+        return {
+            "weights": self.learner.weights(),
+            "learner": self.learner.state_dict(),
+            "collector": self.collector.state_dict(),
+            "normaliser": self.normaliser.state_dict(),
+            "intrinsic_normaliser": self.intrinsic_normaliser.state_dict(),
+            "source": self.source.state_dict() if self.source else {},
+            "streams": self.streams.state_dict(),
+            "counters": {
+                "frames": self.frames,
+                "updates": self.updates,
+                "examined": self.examined,
+                "rollbacks": self.rollbacks,
+                "phase": self.phase,
+            },
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        counters = state["counters"]
+        self.phase = counters["phase"]
+        self.learner.begin(self.config.schedule[self.phase])  # its optimisers, before their moments
+        self.learner.load_weights(state["weights"])
+        self.learner.load_state_dict(state["learner"])
+        self.collector.load_state_dict(state["collector"])
+        self.normaliser.load_state_dict(state["normaliser"])
+        self.intrinsic_normaliser.load_state_dict(state["intrinsic_normaliser"])
+        if not savable(self.envs):
+            for normaliser in (self.normaliser, self.intrinsic_normaliser):
+                normaliser.returns[:] = 0.0  # of episodes that are no more
+        if self.source:
+            self.source.load_state_dict(state["source"])
+        self.streams.load_state_dict(state["streams"])
+        self.frames, self.updates = counters["frames"], counters["updates"]
+        self.examined, self.rollbacks = counters["examined"], counters["rollbacks"]

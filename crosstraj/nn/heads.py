@@ -1,0 +1,134 @@
+"""What stands on an encoder's features: linear layers, FiLM by actions, projections."""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+HeadNorm = Literal["none", "batch", "layer"]
+ViewEncoder = Literal["mlp", "rnn"]
+FEATURES = 256
+
+
+def linear(inputs: int, outputs: int, gain: float, rng: torch.Generator) -> nn.Linear:
+    """A linear layer with orthogonal weights and zero bias, drawn from `rng` alone."""
+    layer = nn.utils.skip_init(nn.Linear, inputs, outputs)
+    nn.init.orthogonal_(layer.weight, gain, generator=rng)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+class FiLM(nn.Module):
+    """(1 + scale(a)) * h + shift(a): features under an action, or a skill (Perez et al., 2018)."""
+
+    def __init__(self, actions: int, features: int, rng: torch.Generator) -> None:
+        super().__init__()
+        self.actions = actions
+        self.net = nn.Sequential(
+            linear(actions, features, math.sqrt(2), rng),
+            nn.ReLU(),
+            linear(features, 2 * features, 1.0, rng),
+        )
+
+    def forward(self, features: Tensor, action: Tensor) -> Tensor:
+        # One row per action, then a gather: the cost does not grow with the number of frames.
+        table = self.net(torch.eye(self.actions, device=features.device, dtype=features.dtype))
+        scale, shift = table.index_select(0, action).chunk(2, dim=-1)
+        return (1 + scale) * features + shift
+
+
+class SequenceFiLM(nn.Module):
+    """FiLM by up to K actions in a row: features conditioned on what was done meanwhile."""
+
+    def __init__(self, actions: int, most: int, features: int, rng: torch.Generator) -> None:
+        super().__init__()
+        self.actions = actions
+        self.net = nn.Sequential(
+            linear(most * actions, features, math.sqrt(2), rng),
+            nn.ReLU(),
+            linear(features, 2 * features, 1.0, rng),
+        )
+
+    def forward(self, features: Tensor, action: Tensor) -> Tensor:
+        """features [B, D]; action [B, K], -1 where the sequence has ended."""
+        taken = F.one_hot(action + 1, self.actions + 1)[..., 1:].to(features)
+        scale, shift = self.net(taken.flatten(1)).chunk(2, dim=-1)
+        return (1 + scale) * features + shift
+
+
+@contextmanager
+def without_statistics(network: nn.Module) -> Iterator[None]:
+    """Batch norm in the block normalises as in training, but its running statistics stay."""
+    norms = [part for part in network.modules() if isinstance(part, nn.BatchNorm1d)]
+    for norm in norms:
+        norm.track_running_stats = False
+    try:
+        yield
+    finally:
+        for norm in norms:
+            norm.track_running_stats = True
+
+
+class ResidualMLP(nn.Module):
+    """Linear(x) + Linear(ReLU(Linear(x))), along the last axis (the heads of DRIML)."""
+
+    def __init__(self, inputs: int, outputs: int, rng: torch.Generator) -> None:
+        super().__init__()
+        self.skip = linear(inputs, outputs, 1.0, rng)
+        self.hidden = linear(inputs, outputs, math.sqrt(2), rng)
+        self.out = linear(outputs, outputs, 1.0, rng)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.skip(x) + self.out(F.relu(self.hidden(x)))
+
+
+def projection(inputs: int, width: int, norm: HeadNorm, rng: torch.Generator) -> nn.Sequential:
+    """Linear - (norm) - ReLU - Linear, both of `width`: every helper map of CTRL has this shape."""
+    between: dict[HeadNorm, type[nn.Module]] = {
+        "none": nn.Identity,
+        "batch": nn.BatchNorm1d,
+        "layer": nn.LayerNorm,
+    }
+    return nn.Sequential(
+        linear(inputs, width, math.sqrt(2), rng),
+        between[norm](width),
+        nn.ReLU(),
+        linear(width, width, 1.0, rng),
+    )
+
+
+class Recurrent(nn.Module):
+    """A GRU over the T keypoints of a view in time order: [B, T D] -> its last state [B, width]."""
+
+    def __init__(self, keypoints: int, width: int, rng: torch.Generator) -> None:
+        super().__init__()
+        self.keypoints = keypoints
+        cell = nn.GRU(FEATURES, width, batch_first=True, device="meta")
+        self.cell = cell.to_empty(device="cpu")  # skip_init does not know recurrent layers
+        for name, weight in self.cell.named_parameters():
+            if name.startswith("bias"):
+                nn.init.zeros_(weight)
+            else:
+                for gate in weight.chunk(3):  # reset, update, new: each a matrix of its own
+                    nn.init.orthogonal_(gate, generator=rng)
+
+    def forward(self, u: Tensor) -> Tensor:
+        _, last = self.cell(u.unflatten(1, (self.keypoints, FEATURES)))
+        return last.squeeze(0)
+
+
+def view_encoder(
+    kind: ViewEncoder, keypoints: int, width: int, norm: HeadNorm, rng: torch.Generator
+) -> nn.Sequential:
+    """psi: the keypoints of a view, side by side [B, T D] -> [B, width].
+
+    A projection; with `rnn` its first layer reads them one after another.
+    """
+    head = projection(keypoints * FEATURES, width, norm, rng)
+    if kind == "rnn":
+        head[0] = Recurrent(keypoints, width, rng)
+    return head

@@ -1,0 +1,183 @@
+"""DAAC: policy and values learn in networks of their own (Raileanu and Fergus, 2021).
+
+The policy network has an advantage head beside its policy, so that its features know what an action
+is worth here and not which level this is. Values come from the value network alone: in rollouts, in
+GAE and as targets. An objective, if there is one, trains the policy network's encoder; the value
+network's is always trained by its own loss.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from crosstraj.errors import check_range
+from crosstraj.nn.encoders import EncoderKind, FeatureNorm, Impala, Pooling, SplitAt
+from crosstraj.nn.heads import FEATURES, FiLM, linear
+from crosstraj.policies.agent import Agent, conditioned
+from crosstraj.policies.experience import Experience, PolicyConfig, backward_in_pieces
+from crosstraj.policies.ppo import policy_terms, value_error
+
+
+class Tuned(NamedTuple):
+    """What IDAAC's release tunes for a game (its `--use_best_hps`)."""
+
+    value_epochs: int = 9
+    value_every: int = 1
+    advantage_weight: float = 0.25
+
+
+TUNED = {
+    "bigfish": Tuned(9, 32, 0.05),
+    "chaser": Tuned(1, 1, 0.15),
+    "climber": Tuned(9, 1, 0.05),
+    "dodgeball": Tuned(9, 32, 0.25),
+    "miner": Tuned(9, 32, 0.25),
+    "plunder": Tuned(1, 8, 0.3),
+}  # every other game has the defaults
+
+
+@dataclass(frozen=True)
+class DAACConfig(PolicyConfig):
+    """IDAAC's release, its DAAC; the epochs of the policy network are `epochs`."""
+
+    kind: Literal["daac"] = "daac"
+    """daac, or ppo: the same objective under another policy."""
+    value_epochs: int = 9
+    """Passes of the value network over a rollout."""
+    value_every: int = 1
+    """Train the value network on every so-many-th rollout; the others it never sees."""
+    advantage_weight: float = 0.25
+    """Weight of the error of the advantage head."""
+    per_game: bool = False
+    """Take the three values above from IDAAC's table of games, whatever is given."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_range(self, "policy.", "value_epochs", "value_every", at_least=1)
+
+
+class DAACAgent(Agent):
+    """Two networks without a common parameter: `value` reads the features of `value_encoder`."""
+
+    value_network = ("value.", "value_encoder.", "value_film.")
+
+    def __init__(
+        self,
+        image: tuple[int, int, int],
+        actions: int,
+        *,
+        encoder: EncoderKind,
+        feature_norm: FeatureNorm,
+        context: int,
+        rng: torch.Generator,
+        split_at: SplitAt = "fc",
+        pooling: Pooling = "none",
+    ) -> None:
+        super().__init__(
+            image,
+            actions,
+            encoder=encoder,
+            feature_norm=feature_norm,
+            context=context,
+            rng=rng,
+            split_at=split_at,
+            pooling=pooling,
+        )
+        self.actions = actions
+        self.advantage = linear(FEATURES + actions, 1, 1.0, rng)
+        self.value_encoder = Impala(image, encoder, feature_norm, rng, pooling)
+        self.value_film = FiLM(context, FEATURES, rng) if context else None
+
+    def heads(self, features: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
+        raise TypeError("DAAC has no values of the policy's features: use decide, on frames")
+
+    def decide(self, frames: Tensor, features: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
+        return self.log_probs(features, context), self.values(frames, context)
+
+    def log_probs(self, features: Tensor, context: Tensor) -> Tensor:
+        logits: Tensor = self.policy(self.seen(features, context))
+        return logits.log_softmax(-1)
+
+    def advantages(self, features: Tensor, context: Tensor, action: Tensor) -> Tensor:
+        """A(o, a) [B] as the policy network sees it."""
+        taken = F.one_hot(action, self.actions).to(features)
+        estimate: Tensor = self.advantage(torch.cat([self.seen(features, context), taken], dim=-1))
+        return estimate.squeeze(-1)
+
+    def values(self, frames: Tensor, context: Tensor) -> Tensor:
+        """V(o) [B], from the value network alone."""
+        seen = conditioned(self.value_film, self.value_encoder(frames), context)
+        value: Tensor = self.value(seen)
+        return value.squeeze(-1)
+
+
+class Terms(NamedTuple):
+    """The parts of the policy network's loss on some steps, each a mean over them."""
+
+    surrogate: Tensor
+    advantage_error: Tensor
+    entropy: Tensor
+    kl: Tensor
+    clipped: Tensor
+
+
+def loss(
+    agent: DAACAgent, features: Tensor, old: Experience, config: DAACConfig
+) -> tuple[Tensor, Terms]:
+    """The policy network's loss on what was read in some steps with normalised advantages."""
+    t = policy_terms(agent.log_probs(features, old.context), old, config.clip)
+    estimate = agent.advantages(features, old.context, old.action)
+    error = (estimate - old.advantage).square().mean()
+    whole = t.surrogate + config.advantage_weight * error - config.entropy_weight * t.entropy
+    return whole, Terms(t.surrogate, error, t.entropy, t.kl, t.clipped)
+
+
+def chosen(all_steps: Experience, index: Tensor) -> Experience:
+    """The steps of one minibatch, their advantages normalised over the whole rollout.
+
+    PPO takes each minibatch; here they are also what the advantage head learns.
+    """
+    advantage = all_steps.advantage
+    centred = (advantage - advantage.mean()) / (advantage.std() + 1e-5)
+    return all_steps._replace(advantage=centred).at(index)
+
+
+def backward(
+    agent: DAACAgent,
+    features_of: Callable[[Tensor], Tensor],
+    all_steps: Experience,
+    index: Tensor,
+    piece: int,
+    config: DAACConfig,
+) -> Terms:
+    """Adds the gradient of the policy network's loss on one minibatch."""
+    steps = chosen(all_steps, index)
+
+    def loss_of(part: Tensor) -> tuple[Tensor, Terms]:
+        return loss(agent, features_of(index.index_select(0, part)), steps.at(part), config)
+
+    return Terms(*backward_in_pieces(len(index), piece, index.device, loss_of))
+
+
+def value_backward(
+    agent: DAACAgent,
+    frames: Tensor,
+    all_steps: Experience,
+    index: Tensor,
+    piece: int,
+    config: DAACConfig,
+) -> Tensor:
+    """Adds the gradient of the value network's loss on one minibatch; returns the loss."""
+    steps = all_steps.at(index)
+
+    def loss_of(part: Tensor) -> tuple[Tensor, tuple[Tensor]]:
+        old = steps.at(part)
+        value = agent.values(frames.index_select(0, index.index_select(0, part)), old.context)
+        error = value_error(value, old, config.clip)
+        return error, (error,)
+
+    return backward_in_pieces(len(index), piece, index.device, loss_of)[0]

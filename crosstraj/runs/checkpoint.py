@@ -1,0 +1,323 @@
+"""The checkpoint: safetensors, JSON and a sealed manifest in a directory that appears whole.
+
+A state is a nested dict with string keys; its leaves are tensors, numpy arrays, int, float, str,
+bool, None, and lists of those plain values. Reading gives it back with every tensor and array as
+a contiguous CPU tensor that owns its memory (the dtype is kept, strides are not; copy it into the
+tensor it belongs to). Nothing here can unpickle: a checkpoint from a stranger is data.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import stat
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from crosstraj.errors import BadInput
+from crosstraj.runs import codec as tree
+from crosstraj.runs.codec import State
+
+Facts = Mapping[str, Any]
+
+FORMAT = 1
+MIGRATIONS: dict[int, Callable[[State], State]] = {}  # from format n to format n + 1
+
+WEIGHTS, TRAINING = "weights.safetensors", "training.safetensors"
+STATE, MANIFEST = "state.json", "MANIFEST.json"
+FILES = (WEIGHTS, TRAINING, STATE, MANIFEST)
+
+
+class Broken(BadInput):
+    """A checkpoint that does not verify; the one before it may."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{path} is broken: {reason}; remove it or restore it from a copy")
+        self.reason = reason
+
+
+# --- The disk: every change goes through these five, so that a test can stop at each of them.
+
+
+def _write_file(path: Path, data: bytes | memoryview) -> None:
+    with open(path, "xb", buffering=0) as file:
+        left = memoryview(data)
+        while left:
+            left = left[file.write(left) :]
+
+
+def fsync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _rename(source: Path, target: Path) -> None:
+    os.rename(source, target)
+
+
+def _mkdir(path: Path) -> None:
+    path.mkdir(exist_ok=True)
+
+
+def _remove(path: Path) -> None:
+    """Remove a file, a link or a whole directory; what is not there counts as removed."""
+    with suppress(FileNotFoundError):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def make_directory(path: Path) -> None:
+    """Make a directory and its parents so that they survive a power cut."""
+    if not path.is_dir():
+        make_directory(path.parent)
+        _mkdir(path)
+        fsync(path.parent)
+
+
+def write_whole(path: Path, data: bytes | memoryview) -> None:
+    """Write one file so that a reader, or a crash, finds the old one or the new one."""
+    building = path.with_name(f".tmp-{path.name}")
+    try:
+        _remove(building)
+        _write_file(building, data)
+        fsync(building)
+        _rename(building, path)
+        fsync(path.parent)
+    except Exception:
+        with suppress(OSError):
+            _remove(building)
+        raise
+
+
+def clean(parent: Path) -> None:
+    """Remove what a process that died in a save left behind."""
+    for path in parent.glob(".tmp-*"):
+        _remove(path)
+
+
+# --- Writing
+
+
+def write(parent: Path, step: int, state: State, facts: Facts) -> Path:
+    """Save a state as `parent/step-<step>`; keep it and the newest valid one before it."""
+    tensors: dict[str, Tensor] = {}
+    values = tree.encode(state, "", tensors)
+    weights = {name: tensor for name, tensor in tensors.items() if name.startswith("weights/")}
+    training = {name: tensor for name, tensor in tensors.items() if name not in weights}
+    files = {
+        WEIGHTS: tree.pack({name.removeprefix("weights/"): weights[name] for name in weights}),
+        TRAINING: tree.pack(training),
+        STATE: json.dumps(values, separators=(",", ":")).encode(),
+    }
+    path = _publish(parent, step, files, facts)
+    with suppress(OSError):  # what cannot be removed costs space, and the next save tries again
+        _prune(parent, path)
+    return path
+
+
+def write_weights(parent: Path, step: int, weights: Mapping[str, Tensor], facts: Facts) -> Path:
+    """Save weights alone as `parent/step-<step>`; nothing is pruned, the same again is free."""
+    files = {WEIGHTS: tree.pack(weights)}
+    path = parent / f"step-{step}"
+    with suppress(Broken):
+        if _contents(path)[1] == files:
+            return path
+    return _publish(parent, step, files, facts)
+
+
+def _digest(data: bytes) -> dict[str, Any]:
+    return {"size": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+
+
+def _seal(body: Mapping[str, Any]) -> bytes:
+    """A manifest as text with the hash of its own content, so that a flip in it is seen too.
+
+    "format" and "seal" keep their meaning in every format to come.
+    """
+    seal = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+    return json.dumps({**body, "seal": seal}, sort_keys=True, indent=1).encode()
+
+
+def _publish(parent: Path, step: int, files: dict[str, bytes], facts: Facts) -> Path:
+    make_directory(parent)
+    target, building = parent / f"step-{step}", parent / f".tmp-{step}-{os.getpid()}"
+    listed = {name: _digest(data) for name, data in files.items()}
+    manifest = _seal({"format": FORMAT, "files": listed, "facts": dict(facts)})
+    try:
+        _remove(building)
+        _mkdir(building)
+        for name, data in {**files, MANIFEST: manifest}.items():
+            _write_file(building / name, data)
+            fsync(building / name)
+        fsync(building)
+        _set_aside(target)
+        _rename(building, target)
+        fsync(parent)
+    except Exception:
+        with suppress(OSError):
+            _remove(building)
+        raise
+    with suppress(OSError):
+        _discard(_old(target))
+    return target
+
+
+def _old(path: Path) -> Path:
+    return path.with_name(f"{path.name}.old")
+
+
+def _set_aside(target: Path) -> None:
+    """Free a name that is taken; what is valid stays findable until its successor is there."""
+    try:
+        _contents(target)
+    except Broken:
+        _discard(target)
+    else:
+        _discard(_old(target))
+        _rename(target, _old(target))
+
+
+def _prune(parent: Path, latest: Path) -> None:
+    """Keep the latest and the newest valid one before it.
+
+    Later steps go too: they belong to a life whose log rows were cut when the run was resumed.
+    """
+    paths = _candidates(parent)
+    keep = {latest}
+    for path in paths[paths.index(latest) + 1 :]:
+        with suppress(Broken):
+            _contents(path)
+            keep.add(path)
+            break
+    for path in paths:
+        if path not in keep:
+            _discard(path)
+
+
+def _discard(path: Path) -> None:
+    """Remove a checkpoint, if there is one; an observer never meets half of it."""
+    if os.path.lexists(path):
+        trash = path.with_name(f".tmp-{path.name}")
+        _remove(trash)
+        _rename(path, trash)
+        _remove(trash)
+
+
+# --- Reading
+
+
+def newest(parent: Path, warn: Callable[[str], None]) -> Path | None:
+    """The newest checkpoint that verifies in full; `warn` is told of each broken one."""
+    while True:
+        for path in _candidates(parent):
+            before = _stamp(path)
+            try:
+                _contents(path)
+                return path
+            except Broken as broken:
+                if before is None or _stamp(path) != before:
+                    break  # its owner replaced or removed it while it was read: look again
+                warn(f"{path} is broken: {broken.reason}; trying the checkpoint before it")
+        else:
+            return None
+
+
+def read(path: Path) -> tuple[State, dict[str, Any]]:
+    """The state and the facts of a checkpoint, or `BadInput` that says what is wrong with it."""
+    manifest, contents = _contents(path)
+    try:
+        tensors = tree.unpack(contents[TRAINING])
+        for name, tensor in tree.unpack(contents[WEIGHTS]).items():
+            tensors[f"weights/{name}"] = tensor
+        state: State = tree.decode(json.loads(contents[STATE]), "", tensors)
+        if tensors or not isinstance(state, dict):
+            raise ValueError(f"tensors that {STATE} does not name: {sorted(tensors)}")
+    except Exception as error:  # whatever a stranger's file makes a parser say, we say one sentence
+        raise Broken(path, f"{type(error).__name__}: {error}") from error
+    for version in range(manifest["format"], FORMAT):
+        state = MIGRATIONS[version](state)
+    return state, manifest["facts"]
+
+
+def read_weights(path: Path) -> dict[str, Tensor]:
+    """The weights of a checkpoint or of a snapshot, by name."""
+    _, contents = _contents(path)
+    try:
+        return tree.unpack(contents[WEIGHTS])
+    except Exception as error:
+        raise Broken(path, f"{WEIGHTS}: {type(error).__name__}: {error}") from error
+
+
+def _candidates(parent: Path) -> list[Path]:
+    """Every `step-<n>`, newest first; `step-<n>.old` was being replaced when its process died."""
+    names = os.listdir(parent) if parent.is_dir() else []
+    steps = [re.fullmatch(r"step-(0|[1-9][0-9]*)(\.old)?", name) for name in names]
+    found = [(int(step[1]), not step[2], step[0]) for step in steps if step]
+    return [parent / name for _, _, name in sorted(found, reverse=True)]
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    return status.st_ino, status.st_mtime_ns
+
+
+def _contents(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """The manifest and the files of a checkpoint: read once, and verified as they were read."""
+    try:
+        names = set(os.listdir(path)) - {MANIFEST}
+        manifest = _manifest(path)
+        listed, _ = manifest["files"], manifest["facts"].items()
+        if names != set(listed):
+            odd = ", ".join(sorted(names ^ set(listed)))
+            raise Broken(path, f"its files are not those of its manifest ({odd})")
+        contents = {name: _read_plain_file(path / name) for name in listed}
+        for name, data in contents.items():
+            if len(data) != listed[name]["size"]:
+                raise Broken(path, f"{name} has {len(data)} of {listed[name]['size']} bytes")
+            if _digest(data) != listed[name]:
+                raise Broken(path, f"the SHA-256 of {name} is not that of its manifest")
+    except OSError as error:
+        raise Broken(path, f"{Path(error.filename or path).name}: {error.strerror}") from error
+    except (KeyError, TypeError, AttributeError) as error:
+        raise Broken(path, f"{MANIFEST} has not the fields of its format ({error})") from error
+    return manifest, contents
+
+
+def _read_plain_file(path: Path) -> bytes:
+    """The bytes of a file; a link or a pipe in its place is neither followed nor waited for."""
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(0, "is not a plain file", str(path))
+        return file.read()
+
+
+def _manifest(path: Path) -> dict[str, Any]:
+    text = _read_plain_file(path / MANIFEST)
+    try:
+        manifest: dict[str, Any] = json.loads(text)
+        del manifest["seal"]
+        if _seal(manifest) != text:
+            raise ValueError("the text does not match its seal")
+    except (ValueError, RecursionError, KeyError, TypeError) as error:
+        raise Broken(path, f"{MANIFEST} is not as it was written ({error})") from error
+    found = manifest["format"]
+    known = type(found) is int and found <= FORMAT
+    if not known or any(version not in MIGRATIONS for version in range(found, FORMAT)):
+        raise BadInput(
+            f"{path} has format {found}, and this version reads {FORMAT}: "
+            "use the version of crosstraj that wrote it, or start the run in another directory"
+        )
+    return manifest

@@ -1,0 +1,361 @@
+"""The page of `crosstraj explore` in a real browser: hovered, clicked, slid, typed at, and read.
+
+`make test-browser` runs this and fails without a browser; `make test` skips it then, and says so.
+The page is opened from disk.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crosstraj.cli.main import main
+from tests.conftest import Trained
+
+HOSTILE = "<img src=x onerror=document.title='hacked'> $x {{data}}"
+VIEWS = 200
+
+
+def browser_path() -> str:
+    """Debian's chromium, or the browser that CHROMIUM names."""
+    path = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    driver = shutil.which("chromedriver")
+    if path is None or driver is None:
+        missing = "no browser: chromium and chromedriver are needed to test the page of `explore` "
+        missing += "(apt-get install chromium chromium-driver); NOT tested in a browser"
+        (pytest.fail if os.environ.get("NEED_BROWSER") else pytest.skip)(missing)
+    return path
+
+
+@pytest.fixture(scope="module")
+def driver() -> Iterator[Any]:
+    path = browser_path()
+    from selenium import webdriver
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = path
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    service = webdriver.ChromeService(shutil.which("chromedriver"))
+    opened = webdriver.Chrome(options=options, service=service)
+    yield opened
+    opened.quit()
+
+
+@pytest.fixture(scope="module")
+def written(clustered: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a run with a hostile name."""
+    browser_path()
+    run = tmp_path_factory.mktemp("hostile") / HOSTILE
+    shutil.copytree(clustered, run)
+    assert main(["explore", str(run), "--views", str(VIEWS)]) == 0
+    return run / "explore.html"
+
+
+class Page:
+    def __init__(self, driver: Any, path: Path, width: int = 1400, height: int = 950) -> None:
+        self.driver = driver
+        driver.set_window_size(width, height)
+        driver.get_log("browser")
+        driver.get(path.resolve().as_uri())
+        self.until(lambda: self.run("return document.body.dataset.ready") == "true")
+
+    def run(self, script: str, *arguments: Any) -> Any:
+        return self.driver.execute_script(script, *arguments)
+
+    def until(self, condition: Callable[[], Any]) -> None:
+        from selenium.webdriver.support.ui import WebDriverWait
+
+        WebDriverWait(self.driver, 20).until(lambda _: condition())
+
+    def text(self, selector: str) -> str:
+        return str(self.run("return document.querySelector(arguments[0]).innerText", selector))
+
+    def find(self, selector: str) -> Any:
+        return self.driver.find_element("css selector", selector)
+
+    def all(self, selector: str) -> list[Any]:
+        return list(self.driver.find_elements("css selector", selector))
+
+    def over(self, view: int) -> Any:
+        """The pointer moves onto the point of a view."""
+        from selenium.webdriver import ActionChains
+
+        x, y = self.run(
+            """const map = document.getElementById("map"), l = map._fullLayout, m = now();
+            map.scrollIntoView({block: "center"});
+            const box = map.getBoundingClientRect();
+            return [box.left + l._size.l + l.xaxis.l2p(m.x[arguments[0]]),
+                    box.top + l._size.t + l.yaxis.l2p(m.y[arguments[0]])];""",
+            view,
+        )
+        chain = ActionChains(self.driver, duration=50)
+        chain.w3c_actions.pointer_action.move_to_location(round(x) - 3, round(y) - 2)
+        chain.w3c_actions.pointer_action.move_to_location(round(x), round(y))
+        chain.perform()
+        return chain
+
+    def click(self, view: int) -> None:
+        from selenium.webdriver import ActionChains
+
+        self.over(view)
+        ActionChains(self.driver).click().perform()
+
+    def slide(self, index: int) -> None:
+        from selenium.webdriver.common.keys import Keys
+
+        slider = self.find("#moment")
+        slider.send_keys(Keys.HOME)
+        for _ in range(index):
+            slider.send_keys(Keys.ARROW_RIGHT)
+
+    def lonely(self) -> int:
+        """A view that no other one lies on, so that the pointer can be sure of it."""
+        return int(
+            self.run(
+                """const m = now(); let best = 0, far = -1;
+                for (let i = 0; i < m.x.length; i += 1) {
+                  let near = Infinity;
+                  for (let j = 0; j < m.x.length; j += 1) if (j !== i)
+                    near = Math.min(near, Math.hypot(m.x[i] - m.x[j], m.y[i] - m.y[j]));
+                  if (near > far) { far = near; best = i; }
+                }
+                return best;"""
+            )
+        )
+
+    def complaints(self) -> list[str]:
+        rows = self.driver.get_log("browser")
+        return [row["message"] for row in rows if row["level"] == "SEVERE"]
+
+
+@pytest.fixture
+def page(driver: Any, written: Path) -> Page:
+    return Page(driver, written)
+
+
+def test_a_hostile_name_is_shown_and_does_nothing(page: Page):
+    assert page.text("h1") == HOSTILE
+    assert page.driver.title == HOSTILE
+    assert not page.all("img")
+    assert page.complaints() == []
+
+
+def test_the_page_fetches_nothing_and_needs_no_network(page: Page):
+    fetched = page.run("return performance.getEntriesByType('resource').map((e) => e.name)")
+    assert [name for name in fetched if not name.startswith("data:")] == []
+
+
+def test_nothing_offers_to_send_the_chart_away(page: Page):
+    named = [button.get_attribute("data-title") for button in page.all("[data-title]")]
+    assert "Pan" in named
+    assert not [name for name in named if "share" in name.lower() or "cloud" in name.lower()]
+
+
+def test_hovering_shows_the_frames_of_the_view(page: Page):
+    view = page.lonely()
+    page.over(view)
+    page.until(lambda: page.find("#card").is_displayed())
+    assert page.find("#card").get_attribute("data-view") == str(view)
+    tiles = page.all("#card .tile")
+    assert len(tiles) == 2
+    # The tile shows the view's own frames: its place in the sheet is that of view * 2 + number.
+    for number, tile in enumerate(tiles):
+        index = view * 2 + number
+        x, y, side = page.run(
+            """const s = getComputedStyle(arguments[0]);
+            return [s.backgroundPositionX, s.backgroundPositionY, s.width].map(parseFloat);""",
+            tile,
+        )
+        assert (-x / side, -y / side) == pytest.approx((index % 32, index // 32))
+        assert "data:image/webp" in tile.value_of_css_property("background-image")
+    said = page.text("#card")
+    assert str(page.run("return VIEWS.group[arguments[0]]", view)) in said
+    assert "return-to-go" in said
+
+
+def test_frames_are_decoded_by_the_browser(page: Page):
+    size = page.driver.execute_async_script(
+        """const done = arguments[0], image = new Image(), tile = document.createElement("div");
+        tile.className = "sheet0"; document.body.append(tile);
+        image.onload = () => done([image.naturalWidth, image.naturalHeight]);
+        image.onerror = () => done("not decoded");
+        image.src = getComputedStyle(tile).backgroundImage.slice(5, -2);"""
+    )
+    assert size == [32 * 64, -(-VIEWS * 2 // 32) * 64]
+
+
+def test_clicking_a_point_shows_its_cluster(page: Page):
+    view = page.lonely()
+    page.click(view)
+    cluster = page.run("return now().cluster[arguments[0]]", view)
+    page.until(lambda: page.text("#panel h2") == f"Cluster {cluster}")
+    members = page.run("return members(arguments[0])", cluster)
+    assert page.text("#panel p").startswith(f"{len(members)} view")
+    samples = [int(s.get_attribute("data-view")) for s in page.all("#panel .sample")]
+    assert len(samples) == min(8, len(members))
+    assert set(samples) <= set(members)
+    opacity = page.run("return document.getElementById('map').data[0].marker.opacity")
+    assert [i for i, value in enumerate(opacity) if value > 0.5] == members
+    assert page.run("return document.querySelectorAll('#when .bars path').length") > 0
+    # A neighbour can be gone to.
+    chip = page.all("#panel .chips button")[0]
+    other = chip.text.split()[0]
+    chip.click()
+    page.until(lambda: page.text("#panel h2") == f"Cluster {other}")
+
+
+def test_the_slider_goes_through_the_snapshots(page: Page):
+    frames = page.run("return DATA.moments.map((m) => m.frames)")
+    assert frames == [256, 512, 768]
+    places = []
+    for index in (0, 1, 2):
+        page.slide(index)
+        page.until(lambda at=frames[index]: f"{at:,} frames" in page.text("#moment-label"))
+        places.append(page.run("return document.getElementById('map').data[0].x.slice(0, 50)"))
+        assert places[-1] == page.run("return DATA.moments[arguments[0]].x.slice(0, 50)", index)
+        line = page.run("return document.getElementById('curve0').layout.shapes[0].x0")
+        assert line == frames[index]
+    assert places[0] != places[1] != places[2]
+
+
+def test_every_colouring_can_be_chosen(page: Page):
+    looks = set()
+    for name in ("cluster", "level", "action", "value", "return", "split"):
+        page.run(
+            """const s = document.getElementById("colour"); s.value = arguments[0];
+            s.dispatchEvent(new Event("change"));""",
+            name,
+        )
+        looks.add(str(page.run("return document.getElementById('map').data[0].marker.color")))
+    assert len(looks) == 6
+    assert "unseen (100)" in page.text("#legend")
+
+
+def test_a_cluster_is_shown_in_different_levels_side_by_side(page: Page):
+    clusters = page.run("return Object.keys(now().levels).map(Number)")
+    # The one that spans most levels comes first in the list.
+    page.run("select(Number(document.getElementById('pick').options[1].value))")
+    cluster = int(page.text("#panel h2").split()[1])
+    spans = {c: page.run("return new Set(members(arguments[0]).map((v) => VIEWS.group[v])).size", c)
+             for c in clusters}  # fmt: skip
+    assert spans[cluster] == max(spans.values()) > 1
+    permuted = page.run("return now().levels[arguments[0]][1]", cluster)
+    said = f" of {spans[cluster]} levels (permuted codes would give about {permuted:.1f});"
+    assert said in page.text("#panel p")
+    shown = page.all("#panel .level")
+    views = [int(frame.get_attribute("data-view")) for frame in shown]
+    assert len(views) == min(8, spans[cluster])
+    assert set(views) <= set(page.run("return members(arguments[0])", cluster))
+    levels = [page.run("return VIEWS.group[arguments[0]]", view) for view in views]
+    assert levels == sorted(set(levels))
+    for frame, level in zip(shown, levels, strict=True):
+        split = "seen" if level < 200 else "unseen"
+        assert frame.text.split() == [str(level), split]
+        assert split in frame.get_attribute("class").split()
+    # Before the sample states, and no wider than the panel.
+    order = page.run(
+        "return [...document.querySelectorAll('#panel > div')].map((d) => d.className)"
+    )
+    assert order.index("levels") < order.index("samples")
+    edges = "return document.querySelector(arguments[0]).getBoundingClientRect().right"
+    assert page.run(edges, "#panel .levels") <= page.run(edges, "#panel")
+    # With nothing selected, a list of the widest clusters leads to them.
+    page.run("select(null)")
+    first = page.all("#panel .chips button")[0]
+    assert first.text.startswith(f"{cluster}: {spans[cluster]} (")
+    first.click()
+    page.until(lambda: page.text("#panel h2") == f"Cluster {cluster}")
+
+
+def test_many_levels_are_counted_in_the_legend_and_few_are_listed(page: Page):
+    choose = """const s = document.getElementById("colour"); s.value = "level";
+        s.dispatchEvent(new Event("change"));"""
+    levels = page.run("return new Set(VIEWS.group).size")
+    seen = page.run("return new Set(VIEWS.group.filter((level) => level < 200)).size")
+    page.run(choose)
+    assert page.text("#legend").startswith(f"{levels} levels, {seen} of them seen in training")
+    assert len(page.all("#legend span.swatch")) == (levels if levels <= 15 else 0)
+    page.run("VIEWS.group = VIEWS.group.map((_, view) => view)" + ";" + choose)
+    assert "42 colours and shapes, which repeat" in page.text("#legend")
+    assert not page.all("#legend .swatch")
+
+
+def test_where_there_are_no_levels_the_page_says_episode(
+    driver: Any, written: Path, tmp_path: Path
+):
+    text = written.read_text()
+    assert text.count('"groupName":"level"') == 1
+    other = tmp_path / "episodes.html"
+    other.write_text(text.replace('"groupName":"level"', '"groupName":"episode"'))
+    page = Page(driver, other)
+    page.run("select(Number(document.getElementById('pick').options[1].value))")
+    assert "different episodes" in page.text("#panel").lower()
+    assert " level" not in page.text("#panel") + page.text("#pick") + page.text("#colour")
+    assert "episode" in page.text("#colour")
+    assert page.complaints() == []
+
+
+def test_the_keyboard_does_all_of_it(page: Page):
+    from selenium.webdriver.common.keys import Keys
+
+    map_ = page.find("#map")
+    map_.send_keys(Keys.ARROW_RIGHT)
+    page.until(lambda: page.find("#card").get_attribute("data-view") == "0")
+    map_.send_keys(Keys.ARROW_RIGHT)
+    page.until(lambda: page.find("#card").get_attribute("data-view") == "1")
+    map_.send_keys(Keys.ENTER)
+    cluster = page.run("return now().cluster[1]")
+    page.until(lambda: page.text("#panel h2") == f"Cluster {cluster}")
+    map_.send_keys(Keys.ARROW_DOWN)
+    at = int(page.find("#card").get_attribute("data-view"))
+    assert page.run("return now().cluster[arguments[0]]", at) == cluster
+    map_.send_keys(",")
+    page.until(lambda: "512 frames" in page.text("#moment-label"))
+    map_.send_keys(Keys.ESCAPE)
+    page.until(lambda: page.text("#panel h2") == "No cluster selected")
+    assert not page.find("#card").is_displayed()
+
+
+def test_the_controls_can_be_reached_with_the_tab_key(page: Page):
+    from selenium.webdriver.common.keys import Keys
+
+    reached = []
+    for _ in range(6):
+        page.driver.switch_to.active_element.send_keys(Keys.TAB)
+        reached.append(page.run("return document.activeElement.id"))
+    assert {"colour", "pick", "moment", "play", "map"} <= set(reached)
+
+
+@pytest.mark.parametrize("width", [500, 800])
+def test_narrow_screens_show_everything_in_one_column(driver: Any, written: Path, width: int):
+    page = Page(driver, written, width, 900)
+    view = page.lonely()
+    page.click(view)
+    page.until(lambda: page.text("#panel h2").startswith("Cluster"))
+    wide = page.run("return [document.documentElement.scrollWidth, window.innerWidth]")
+    assert wide[0] <= wide[1]
+    for selector in ("#map", "#panel", "#curves"):
+        left, right = page.run(
+            """const box = document.querySelector(arguments[0]).getBoundingClientRect();
+            return [box.left, box.right];""",
+            selector,
+        )
+        assert left >= 0
+        assert right <= wide[1]
+    assert page.all("#card .tile")[0].is_displayed()
+
+
+def test_a_method_without_clusters_has_a_page_too(driver: Any, trained: Trained, tmp_path: Path):
+    out = tmp_path / "ppo.html"
+    assert main(["explore", str(trained.directory), "--views", "60", "--out", str(out)]) == 0
+    page = Page(driver, out)
+    assert page.text("#panel h2") == "No clusters"
+    page.over(page.lonely())
+    page.until(lambda: page.find("#card").is_displayed())
+    assert len(page.all("#card .tile")) == 1
+    assert page.complaints() == []

@@ -1,0 +1,281 @@
+"""Margins of a run: planted prototypes with known margins, then a real run by its path."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from crosstraj.analysis.margins.measure import measure, potentials, summary
+from crosstraj.analysis.margins.perturb import PERTURBATIONS, colour, exchange, noise
+from crosstraj.analysis.margins.probe import draw_points, look
+from crosstraj.cli.main import main
+from crosstraj.errors import BadInput
+from crosstraj.learning.load import read_config
+from crosstraj.nn import ops
+from crosstraj.nn.encoders import Encode
+from crosstraj.objectives.base import Clustering
+from tests.conftest import TINY, Trained
+
+
+def rng(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def at(*degrees: float) -> Tensor:
+    """Vectors in the plane, of different lengths: only their direction may matter."""
+    angle = torch.tensor(degrees, dtype=torch.float64).deg2rad()
+    length = torch.arange(1, len(degrees) + 1)
+    return torch.stack([angle.cos(), angle.sin()], dim=1) * length[:, None]
+
+
+def test_planted_margins_and_shares_are_found() -> None:
+    # Prototypes at 0 and 90 degrees: the border is at 45. Views 45, 25 and 5 degrees away from it.
+    views = at(0, 20, 50)
+    found = measure(
+        torch.eye(2),
+        views,
+        {"turn": at(10, 44, 40), "none": 7 * views},
+        temperature=0.3,
+        rounds=3,
+        rng=np.random.default_rng(0),
+    )
+    margin = np.sin(np.deg2rad([45, 25, 5]))  # .7071, .4226, .0872
+    assert found.margin["scores"] == pytest.approx(margin)
+    # Turned by 10, 24 and 10 degrees: chords of .1743, .4158 and .1743; the third leaves.
+    assert found.moved["turn"].change == pytest.approx(2 * np.sin(np.deg2rad([5, 12, 5])))
+    assert found.moved["turn"].ratio["scores"] == pytest.approx([0.2465, 0.9839, 2.0], abs=1e-4)
+    assert found.moved["turn"].share["scores"] == pytest.approx((2 / 3, 2 / 3))
+    assert found.moved["none"].share["scores"] == (1.0, 1.0)
+    assert found.used["scores"] == 2
+
+
+def test_a_view_beyond_its_margin_may_still_keep_its_cluster() -> None:
+    # Away from the border: not inside the margin, and yet the same cluster.
+    found = measure(
+        torch.eye(2),
+        at(40, 100),
+        {"away": at(10, 100)},
+        temperature=0.3,
+        rounds=3,
+        rng=np.random.default_rng(0),
+    )
+    assert found.moved["away"].share["scores"] == (0.5, 1.0)
+
+
+def test_potentials_by_hand() -> None:
+    # Rows 2/3, 1/3 and 8/9, 1/9: the columns hold 14/9 and 4/9, and are divided by that.
+    scores = torch.tensor([[2.0, 1.0], [8.0, 1.0]]).log()
+    found = potentials(scores, rounds=1)
+    assert float(found[0] - found[1]) == pytest.approx(np.log(4 / 14), abs=1e-6)
+
+
+def test_margins_of_codes_are_those_of_sinkhorns_own_clusters() -> None:
+    views, prototypes = torch.randn(60, 8, generator=rng(1)), torch.randn(6, 8, generator=rng(2))
+    views, prototypes = ops.unit(views + 1), ops.unit(prototypes)
+    scores = views @ prototypes.T / 0.1
+    code = ops.sinkhorn(scores, 3)
+    assert (code.argmax(1) != scores.argmax(1)).any()
+    assert ((scores + potentials(scores, 3)).argmax(1) == code.argmax(1)).all()
+    found = measure(prototypes, views, {}, temperature=0.1, rounds=3, rng=np.random.default_rng(0))
+    assert found.agree == pytest.approx(float((code.argmax(1) == scores.argmax(1)).double().mean()))
+    assert found.used["codes"] == len(code.argmax(1).unique())
+    # log code_j - log code_k is (score_j - score_k + offsets) / temperature
+    log_code = ops.log_sinkhorn(scores, 3).double()
+    best = log_code.argmax(1)
+    gap = 0.1 * (log_code.max(1, keepdim=True).values - log_code)
+    apart = torch.cdist(prototypes.double(), prototypes.double())[best]
+    slow = torch.where(apart > 1e-9, gap / apart, torch.inf).min(1).values
+    assert found.margin["codes"] == pytest.approx(slow.numpy(), abs=1e-5)
+
+
+# --- Perturbations
+
+
+def test_colour_scales_each_channel_of_each_frame_by_at_most_a_fifth() -> None:
+    frames = torch.full((50, 3, 3, 3), 100, dtype=torch.uint8)
+    changed = colour(frames, rng(4))
+    assert changed.dtype == torch.uint8
+    assert (changed == changed[:, :1, :1]).all()  # all pixels of a frame alike
+    assert 80 <= int(changed.min()) < 85
+    assert 115 < int(changed.max()) <= 120
+    assert (changed[:, 0, 0, 0] != changed[:, 0, 0, 1]).any()
+    assert (colour(torch.full_like(frames, 255), rng(4)) > 200).all()  # no overflow
+
+
+def test_noise_has_its_spread_and_stays_in_range() -> None:
+    frames = torch.full((20, 16, 16, 3), 128, dtype=torch.uint8)
+    added = noise(frames, rng(5)).double() - 128
+    assert float(added.std()) == pytest.approx(8, rel=0.05)
+    assert abs(float(added.mean())) < 0.2
+    assert int(noise(torch.zeros_like(frames), rng(5)).max()) < 60  # no wrap below 0
+
+
+def test_exchange_never_gives_a_frame_back() -> None:
+    frames = torch.arange(40, dtype=torch.uint8).view(-1, 1, 1, 1)
+    assert (exchange(frames, rng(6)) != frames).all()
+
+
+# --- Views of a run
+
+
+class Mean(torch.nn.Module):
+    """The mean of the first and of the last channel: two features that follow the colours."""
+
+    def forward(self, frames: Tensor) -> Tensor:
+        return frames.double().mean((1, 2))[:, [0, -1]]
+
+
+def test_exactly_one_frame_of_each_view_is_perturbed() -> None:
+    frames = torch.randint(60, 200, (30, 4, 4, 3), generator=rng(7), dtype=torch.uint8)
+    points = torch.stack([torch.randperm(30, generator=rng(seed))[:3] for seed in range(20)])
+    told: list[Tensor] = []
+
+    def embed(features: Tensor, action: Tensor) -> Tensor:
+        assert (action == torch.arange(30)[points]).all()
+        told.append(features)
+        return features.flatten(1)
+
+    clustering = Clustering(3, ops.unit(torch.randn(4, 6, generator=rng(8))), 0.3, 3, embed)
+    encode = Encode(Mean(), live=False, piece=8)
+    look(clustering, encode, frames, torch.arange(30), points, rng(9), seed=0)
+    *perturbed, plain = told
+    assert len(perturbed) == len(PERTURBATIONS)
+    assert plain == pytest.approx(Mean()(frames)[points].numpy())
+    changed = [(features != plain).any(2) for features in perturbed]
+    places = dict(zip(PERTURBATIONS, changed, strict=True))
+    assert (places["colour"].sum(1) == 1).all()
+    for place in places.values():  # a shift may be by nothing, another view may share the frame
+        assert (place <= places["colour"]).all()
+    assert len(places["colour"].long().argmax(1).unique()) == 3
+
+
+class Grains(gymnasium.Env[Any, int]):
+    """Black and white 32 x 32 x 1 frames, as of a lattice; episodes of five steps."""
+
+    observation_space = gymnasium.spaces.Box(0, 255, (32, 32, 1), np.uint8)
+    action_space = gymnasium.spaces.Discrete(3)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, Any]:
+        super().reset(seed=seed)
+        return self._frame(), {}
+
+    def step(self, action: int) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        return self._frame(), float(action), False, False, {}
+
+    def _frame(self) -> Any:
+        return (255 * self.np_random.integers(2, size=(32, 32, 1))).astype(np.uint8)
+
+
+gymnasium.register("Grains-v0", entry_point=Grains, max_episode_steps=5)
+
+
+def train_ctrl(runs: Path, *values: str) -> Path:
+    tiny = ("--frames", "256", "--machine.threads", "1", "--objective.clusters", "8")
+    small = ("--representation.minibatches", "2", "--objective.width", "16")
+    command = ("train", "--method", "ctrl", *TINY, *tiny, *small, *values)
+    assert main([*command, "--saving.runs", str(runs)]) == 0
+    (run,) = runs.iterdir()
+    return run
+
+
+@pytest.fixture(scope="module")
+def ctrl_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train_ctrl(tmp_path_factory.mktemp("ctrl"))
+
+
+def test_a_run_is_measured_printed_and_written(
+    ctrl_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    for out, levels in (("first", "unseen"), ("second", "unseen"), ("other", "seen")):
+        command = ["margins", str(ctrl_run), "--out", str(tmp_path / out), "--levels", levels]
+        assert main(command) == 0
+    said = capsys.readouterr().out
+    assert all(kind in said for kind in PERTURBATIONS)
+    first, second, other = (
+        (tmp_path / out / "margins.json").read_bytes() for out in ("first", "second", "other")
+    )
+    assert first == second  # one seed, one result
+    figures = json.loads(first)
+    assert figures["margin"] != json.loads(other)["margin"]
+    assert 100 < figures["views"] <= 128  # 8 x 32 frames in 2 minibatches; equal views count once
+    assert figures["clusters"] == 8
+    for row in figures["perturbation"].values():
+        for by in ("scores", "codes"):
+            assert 0 <= row[f"inside_{by}"] <= row[f"same_{by}"] <= 1
+    assert 0 < figures["margin"]["scores"]["50%"] < 1
+    assert (tmp_path / "first" / "margins.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_any_shape_of_frames_and_any_sampling_of_views(tmp_path: Path) -> None:
+    views = ("--objective.keypoints", "3", "--objective.sampling", "consecutive")
+    values = ("--env", "Grains-v0", *views, "--objective.swap-codes", "False")
+    run = train_ctrl(tmp_path / "runs", *values)
+    assert main(["margins", str(run), "--out", str(tmp_path)]) == 0
+    figures = json.loads((tmp_path / "margins.json").read_bytes())
+    assert figures["keypoints"] == 3
+    assert figures["views"] > 20
+    assert figures["perturbation"]["shift"]["median_change"] > 0
+
+
+def test_views_are_drawn_as_in_training_and_inside_episodes(ctrl_run: Path) -> None:
+    config = read_config(ctrl_run)
+    done = torch.zeros(32, 8, dtype=torch.bool)
+    done[4::5] = True
+    for sampling in ("uniform", "consecutive"):
+        clustering = Clustering(3, torch.eye(2), 0.3, 3, lambda f, a: f, sampling)
+        points = draw_points(clustering, done, config, rng(10))
+        step, env = points // 8, points % 8
+        assert (env == env[:, :1]).all()
+        assert (step // 5 == step[:, :1] // 5).all()
+        assert (step.diff(dim=1) > 0).all()
+        assert (step.diff(dim=1) == 1).all() == (sampling == "consecutive")
+    with pytest.raises(BadInput, match="too few views of 3 steps fit into the episodes"):
+        draw_points(clustering, torch.ones(32, 8, dtype=torch.bool), config, rng(10))
+
+
+def test_what_has_no_prototypes_or_is_no_run_is_refused(
+    trained: Trained, ctrl_run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refused(*arguments: str) -> str:
+        capsys.readouterr()
+        assert main(["margins", *arguments]) == 2
+        return capsys.readouterr().err.splitlines()[-1]
+
+    assert "has no clusters: it was trained with ppo" in refused(str(trained.directory))
+    assert "is not a run directory" in refused(str(tmp_path))
+    assert "has no snapshot or checkpoint at 7 frames" in refused(str(ctrl_run), "--step", "7")
+    (tmp_path / "file").touch()
+    assert "cannot be written" in refused(str(ctrl_run), "--out", str(tmp_path / "file"))
+    bare = tmp_path / "bare"
+    shutil.copytree(ctrl_run, bare, ignore=shutil.ignore_patterns("checkpoints"))
+    assert "has no valid checkpoint" in refused(str(bare))
+
+
+def test_the_summary_holds_plain_numbers() -> None:
+    found = measure(
+        torch.eye(2), at(0, 80), {"turn": at(1, 80)}, temperature=0.3, rounds=1,
+        rng=np.random.default_rng(0),
+    )  # fmt: skip
+    figures = json.loads(json.dumps(summary(found)))
+    assert figures["margin"]["scores"]["50%"] == pytest.approx(
+        (np.sin(np.pi / 4) + np.sin(np.deg2rad(35))) / 2
+    )
+
+
+def test_codes_of_centred_frames_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ("train", "--method", "situations", *TINY, "--objective.clusters", "8")
+    command += ("--frames", "256", "--machine.threads", "1", "--saving.runs", str(tmp_path))
+    assert main(command) == 0
+    (run,) = tmp_path.iterdir()
+    capsys.readouterr()
+    assert main(["margins", str(run)]) == 2
+    assert "codes are of frames less the mean of their stretch" in capsys.readouterr().err

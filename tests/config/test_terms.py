@@ -1,0 +1,156 @@
+"""Equal terms: what is not the method is the same for all, and what is not has a control."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crosstraj.config.methods import METHODS
+from crosstraj.config.values import Config, preset
+from crosstraj.experiments.file import read
+from crosstraj.experiments.runs import prepare
+from crosstraj.objectives import NoObjective
+from crosstraj.policies.ppo import PPOConfig
+from crosstraj.runs.directory import dotted
+
+OWN = {"method", "encoder_grad", "order", "phases"}  # what makes a method; and all of `objective`
+# The other values in which a method's default differs from PPO's on the same game, and why.
+ALLOWED = {
+    ("ctrl", "policy.head_rate"): "searched with CTRL: every comparison has PPO with the same",
+    ("ctrl", "representation.learning_rate"): "of the objective's own heads",
+    ("ctrl", "representation.encoder_rate"): "how far the objective moves the encoder",
+    ("situations", "policy.stretch"): "its minibatches are PPO's: PPO with the same is the control",
+    ("situations", "policy.advantages"): "the same",
+    ("situations", "representation.learning_rate"): "of the objective's own heads",
+    ("situations", "representation.max_ratio"): "how far the objective moves the encoder",
+    ("daac", "policy.kind"): "the method is a policy",
+    ("daac", "policy.value_epochs"): "the method",
+    ("daac", "policy.value_every"): "the method",
+    ("daac", "policy.value_weight"): "the method: no value loss on the policy network",
+    ("daac", "policy.advantage_weight"): "the method",
+    ("daac", "policy.per_game"): "the method: off",
+}
+PROCGEN = {key: why for key, why in ALLOWED.items() if key != ("ctrl", "policy.head_rate")} | {
+    ("daac", "policy.epochs"): "its release has 1 where train-procgen's PPO has 3",
+}
+# Runs are kept of these, and tables made of them: their control is in another file.
+ELSEWHERE = {"learn": "learn_controls", "learn_1m": "learn_controls"}
+
+
+def values_of(config: Config) -> dict[str, Any]:
+    """All values by dotted name, those of the objective left out."""
+    values = dotted(config.to_dict())
+    return {k: v for k, v in values.items() if k.split(".")[0] not in ("objective", "preset")}
+
+
+def differences(name: str) -> set[tuple[str, str]]:
+    """(method, value) in which a method is not as PPO is, and which is not its own."""
+    plain, found = values_of(preset("ppo", name)), set()
+    for method in METHODS:
+        values = values_of(preset(method, name))
+        keys = {key for key in plain | values if plain.get(key) != values.get(key)}
+        found |= {(method, key) for key in keys - OWN}
+    return found
+
+
+@pytest.mark.parametrize(("name", "allowed"), [("default", ALLOWED), ("procgen", PROCGEN)])
+def test_methods_differ_in_what_is_named_here_and_in_nothing_else(name, allowed):
+    assert differences(name) == allowed.keys()
+
+
+def test_the_page_on_methods_names_every_difference():
+    page = Path("docs/methods.md").read_text()
+    section = page.split("## Equal terms")[1].split("\n## ")[0]
+    for method, value in ALLOWED:
+        if method != "daac" or value == "policy.kind":
+            assert f"`{value}`" in section, value
+
+
+# What the sources say where it is not what our default says, from their code.
+SOURCES: dict[str, dict[str, Any]] = {
+    "curl": {
+        "objective.target_decay": 0.999,
+        "objective.similarity": "uniform",
+        "representation.learning_rate": 1e-4,
+        "representation.adam_epsilon": 1.5e-4,
+        "representation.max_grad_norm": 10.0,
+    },
+    "spr": {
+        "objective.weight": 5.0,
+        "representation.learning_rate": 1e-4,
+        "representation.adam_epsilon": 1.5e-4,
+        "representation.max_grad_norm": 10.0,
+    },
+    "driml": {"representation.learning_rate": 2.5e-4, "representation.max_grad_norm": 10.0},
+    "dbc": {"objective.model_trains_encoder": True, "representation.learning_rate": 1e-3},
+    "pse": {},
+    "proto": {
+        "representation.learning_rate": 1e-4,
+        "encoder_grad": "ssl",
+        "order": "objective",
+    },
+    "diayn": {"objective.width": 1024, "representation.learning_rate": 1e-4},
+}
+
+
+@pytest.mark.parametrize("method", SOURCES)
+def test_the_preset_source_changes_what_the_source_says_and_nothing_of_ppo(method):
+    default, source = (dotted(preset(method, name).to_dict()) for name in ("default", "source"))
+    changed = {key: value for key, value in source.items() if value != default.get(key)}
+    assert changed.pop("preset") == "source"
+    changed.pop("phases", None)
+    assert changed == SOURCES[method]
+
+
+def test_proto_and_diayn_have_the_phases_of_their_sources():
+    explore, task = preset("proto", "source").phases
+    assert (explore.extrinsic, explore.intrinsic) == (0.0, 1.0)
+    assert (task.extrinsic, task.intrinsic, task.encoder_grad) == (1.0, 0.2, "none")
+    assert [phase.encoder_grad for phase in preset("diayn", "source").phases] == ["ssl", None]
+
+
+def test_the_source_of_what_is_no_port_is_its_own_release_or_paper():
+    for method, name in (("ppo", "procgen"), ("daac", "procgen"), ("ctrl", "paper")):
+        assert values_of(preset(method, "source")) == values_of(preset(method, name))
+    assert values_of(preset("situations", "source")) == values_of(preset("situations", "default"))
+
+
+def terms(config: Config) -> dict[str, Any]:
+    """What a control must share with a method: all of PPO's own values, and the encoder."""
+    shared = ("policy", "envs", "rollout_steps", "frame_stack", "encoder", "pooling", "evaluation")
+    return {k: v for k, v in values_of(config).items() if k.split(".")[0] in shared}
+
+
+def uncontrolled(path: Path) -> set[str]:
+    """Variants of a comparison with PPO that no PPO on the same terms stands beside."""
+    plan = read(path)
+    if plan.table not in ("returns", "paired"):  # which hold returns of methods against each other
+        return set()
+    configs = {job.planned.variant: job.config for job in prepare(plan.runs(), Path("runs"))}
+    plain = [
+        terms(config)
+        for config in configs.values()
+        if isinstance(config.objective, NoObjective) and isinstance(config.policy, PPOConfig)
+    ]
+    if not plain:
+        return set()  # no comparison with PPO
+    return {
+        name
+        for name, config in configs.items()
+        if isinstance(config.policy, PPOConfig)
+        and not isinstance(config.objective, NoObjective)
+        and terms(config) not in plain
+    }
+
+
+FILES = sorted(Path("experiments").glob("*.toml"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_comparison_with_ppo_has_ppo_on_the_same_terms(path):
+    lacking = uncontrolled(path)
+    if path.stem in ELSEWHERE:
+        assert lacking, "it has its control now: take it out of ELSEWHERE"
+        assert not uncontrolled(path.with_stem(ELSEWHERE[path.stem]))
+    else:
+        assert not lacking

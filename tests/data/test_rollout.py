@@ -1,0 +1,194 @@
+"""Collecting, reward scaling and GAE against slow loops, on a scripted environment."""
+
+import math
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium.vector import AutoresetMode, VectorEnv
+
+from crosstraj.data.collect import Collector
+from crosstraj.data.returns import RewardNormaliser, gae
+from crosstraj.data.rollout import Decision
+from crosstraj.objectives import Objective
+
+
+def rng(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+class Scripted(VectorEnv[Any, Any, Any]):
+    """Pixel and reward = steps played in the episode; row n ends every `lengths[n]` steps."""
+
+    def __init__(self, lengths: tuple[int, ...], truncate: bool = False) -> None:
+        self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}
+        self.num_envs, self.lengths, self.truncate = len(lengths), np.array(lengths), truncate
+        self.single_observation_space = gymnasium.spaces.Box(0, 255, (2, 2, 1), np.uint8)
+        self.single_action_space = gymnasium.spaces.Discrete(3)
+        self.age, self.episode = np.zeros(len(lengths), int), np.zeros(len(lengths), int)
+
+    def _obs(self, age: np.ndarray) -> np.ndarray:
+        return np.broadcast_to(age[:, None, None, None], (self.num_envs, 2, 2, 1)).astype(np.uint8)
+
+    def _info(self) -> dict[str, Any]:
+        return {"level_seed": self.episode * 10 + np.arange(self.num_envs)}
+
+    def reset(self, *, seed=None, options=None):
+        self.age[:], self.episode[:] = 0, 0
+        return self._obs(self.age), self._info()
+
+    def step(self, actions):
+        self.age += 1
+        done = self.age >= self.lengths
+        reward = self.age.astype(np.float64)
+        info = {"final_obs": np.array([*self._obs(self.age), None], dtype=object)[:-1]}
+        self.episode += done
+        self.age[done] = 0
+        nothing = np.zeros_like(done)
+        ended, cut = (nothing, done) if self.truncate else (done, nothing)
+        return self._obs(self.age), reward, ended, cut, info | self._info()
+
+
+class PixelValue:
+    """Always the same action; a frame is worth its pixel."""
+
+    def act(self, frames, context, rng):
+        n = len(frames)
+        value, features = self.judge(frames, context)
+        return Decision(torch.full((n,), 2), torch.full((n,), -0.5), value, features)
+
+    def judge(self, frames, context):
+        return frames[:, 0, 0, 0].float(), frames.flatten(1).float()
+
+
+def collector(envs: Scripted, steps: int) -> Collector:
+    return Collector(envs, steps, 4, Objective(), 0, rng(), torch.device("cpu"))
+
+
+def test_a_rollout_holds_each_frame_with_its_own_action_reward_end_and_level():
+    rollout = collector(Scripted((3, 4)), 6).collect(PixelValue())
+    assert rollout.obs[:, 0, 0, 0, 0].tolist() == [0, 1, 2, 0, 1, 2, 0]
+    assert rollout.obs[:, 1, 0, 0, 0].tolist() == [0, 1, 2, 3, 0, 1, 2]
+    assert rollout.reward[:, 0].tolist() == [1, 2, 3, 1, 2, 3]
+    assert rollout.done[:, 0].tolist() == [False, False, True, False, False, True]
+    assert rollout.done[:, 1].tolist() == [False, False, False, True, False, False]
+    # The level is that of the frame in which the action was taken, also at the episode's end.
+    assert rollout.level[:, 0].tolist() == [0, 0, 0, 10, 10, 10]
+    assert rollout.level[:, 1].tolist() == [1, 1, 1, 1, 11, 11]
+    assert rollout.value[:, 1].tolist() == [0, 1, 2, 3, 0, 1, 2]
+    assert rollout.features[:, 1, 0].tolist() == [0, 1, 2, 3, 0, 1, 2]
+    assert (rollout.action == 2).all()
+    assert rollout.final_value.abs().sum() == 0
+    assert rollout.context.shape == (7, 2, 0)
+
+
+def test_the_next_rollout_goes_on_where_the_last_one_stopped():
+    play = collector(Scripted((3, 4)), 4)
+    play.collect(PixelValue())
+    second = play.collect(PixelValue())
+    assert second.obs[:, 0, 0, 0, 0].tolist() == [1, 2, 0, 1, 2]
+    assert second.obs[:, 1, 0, 0, 0].tolist() == [0, 1, 2, 3, 0]
+
+
+def test_returns_of_episodes_are_raw_sums_also_across_rollouts():
+    play = collector(Scripted((3, 4)), 2)
+    assert play.mean_return() == {}
+    for _ in range(3):
+        play.collect(PixelValue())
+    assert sorted(play.recent) == [6.0, 6.0, 10.0]  # 1+2+3 twice, 1+2+3+4 once
+    assert play.mean_return() == {"train_return": pytest.approx(22 / 3)}
+    assert play.episodes == 3
+
+
+def test_where_time_ran_out_the_value_of_the_true_last_frame_is_kept():
+    rollout = collector(Scripted((3, 4), truncate=True), 6).collect(PixelValue())
+    assert rollout.final_value[:, 0].tolist() == [0, 0, 3, 0, 0, 3]
+    assert rollout.final_value[:, 1].tolist() == [0, 0, 0, 4, 0, 0]
+    assert rollout.done[:, 0].tolist() == [False, False, True, False, False, True]
+
+
+def slow_gae(reward, value, done, final, discount, trace):
+    """A_t = sum_k (discount trace)^k delta_{t+k} within the episode, term by term."""
+    steps, envs = reward.shape
+    advantage = torch.zeros(steps, envs, dtype=torch.float64)
+    for n in range(envs):
+        for t in range(steps):
+            for k in range(t, steps):
+                following = final[k, n] if done[k, n] else value[k + 1, n]
+                delta = reward[k, n] + discount * following - value[k, n]
+                advantage[t, n] += (discount * trace) ** (k - t) * delta
+                if done[k, n]:
+                    break
+    return advantage
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_gae_equals_the_sum_of_discounted_errors_within_each_episode(seed):
+    g = rng(seed)
+    reward, value = torch.randn(9, 4, generator=g), torch.randn(10, 4, generator=g)
+    done = torch.rand(9, 4, generator=g) < 0.3
+    done[-1, 0], done[0, 1] = True, True
+    final = torch.randn(9, 4, generator=g) * (done & (torch.rand(9, 4, generator=g) < 0.5))
+    expected = slow_gae(reward.double(), value.double(), done, final.double(), 0.9, 0.8)
+    result = gae(reward, value, done, final, discount=0.9, trace=0.8)
+    torch.testing.assert_close(result.double(), expected, atol=1e-5, rtol=1e-5)
+
+
+def test_gae_of_an_endless_constant_reward_is_what_is_missing_to_the_infinite_sum():
+    """With V at its fixed point 1 / (1 - discount) every error is zero; one reward short shows."""
+    value = torch.full((6, 1), 10.0)
+    none = torch.zeros(5, 1)
+    at_rest = gae(torch.ones(5, 1), value, none.bool(), none, discount=0.9, trace=0.95)
+    torch.testing.assert_close(at_rest, none, atol=1e-5, rtol=0)
+    short = gae(torch.zeros(5, 1), value, none.bool(), none, discount=0.9, trace=0.95)
+    assert float(short[-1]) == pytest.approx(-1.0, abs=1e-5)
+
+
+class SlowNormaliser:
+    """All discounted returns ever seen, kept in a list, and the mass the count starts with."""
+
+    def __init__(self, envs: int) -> None:
+        self.running, self.seen = [0.0] * envs, list[float]()
+
+    def __call__(self, reward, done):
+        scaled = []
+        for r, d in zip(reward.tolist(), done.tolist(), strict=True):
+            self.running = [0.99 * g + x for g, x in zip(self.running, r, strict=True)]
+            self.seen += self.running
+            # Prior: 1e-4 samples with mean 0 and variance 1.
+            total = len(self.seen) + 1e-4
+            mean = sum(self.seen) / total
+            variance = (sum(x * x for x in self.seen) + 1e-4) / total - mean**2
+            scaled.append([max(-10.0, min(10.0, x / math.sqrt(variance + 1e-8))) for x in r])
+            self.running = [0.0 if e else g for g, e in zip(self.running, d, strict=True)]
+        return torch.tensor(scaled)
+
+
+def test_rewards_are_scaled_in_the_exact_order_of_the_reference():
+    fast, slow = RewardNormaliser(3), SlowNormaliser(3)
+    g = rng()
+    for _ in range(3):  # state carries over from rollout to rollout
+        reward = torch.randn(20, 3, generator=g) * 5
+        done = torch.rand(20, 3, generator=g) < 0.2
+        torch.testing.assert_close(fast(reward, done), slow(reward, done), atol=1e-4, rtol=1e-4)
+
+
+def test_the_first_reward_is_scaled_by_a_variance_that_already_knows_it():
+    """One environment, reward 1: variance of {1} with the 1e-4 prior, then clipped at 10."""
+    normaliser = RewardNormaliser(1)
+    variance = (1 + 1e-4) / (1 + 1e-4) - (1 / (1 + 1e-4)) ** 2
+    expected = min(10.0, 1 / math.sqrt(variance + 1e-8))
+    result = normaliser(torch.ones(1, 1), torch.zeros(1, 1, dtype=torch.bool))
+    assert float(result) == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_restored_normaliser_goes_on_exactly():
+    g = rng()
+    first = RewardNormaliser(4)
+    first(torch.randn(8, 4, generator=g), torch.rand(8, 4, generator=g) < 0.2)
+    second = RewardNormaliser(4)
+    second.load_state_dict(first.state_dict())
+    reward, done = torch.randn(8, 4, generator=g), torch.rand(8, 4, generator=g) < 0.2
+    assert torch.equal(first(reward, done), second(reward, done))

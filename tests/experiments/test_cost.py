@@ -1,0 +1,164 @@
+"""Costs from timing logs, forecasts from costs, and the ledger of both."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crosstraj.cli.main import main
+from crosstraj.config.values import Config, MachineConfig
+from crosstraj.experiments.cost import Cost, cost_of, forecast, rates
+from crosstraj.experiments.file import Experiment, Values
+from crosstraj.experiments.runs import Job, prepare
+from tests.conftest import Trained
+from tools.ledger import ledger
+
+PPO: Values = {"method": "ppo", "preset": "default", "encoder": "laptop"}
+HOUR = 3600.0
+
+
+def kept(path: Path, rows: list[dict[str, Any]], **changes: Any) -> Path:
+    """The logs of a run with 2 threads."""
+    path.mkdir(parents=True)
+    config = replace(Config(encoder="laptop", machine=MachineConfig(threads=2)), **changes)
+    (path / "config.json").write_text(json.dumps({"format": 1, "config": config.to_dict()}))
+    (path / "timing.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return path
+
+
+def timed(frames: int, seconds: float, processor: float | None = None) -> dict[str, Any]:
+    more = {} if processor is None else {"processor": processor}
+    return {"frames": frames, "seconds": seconds, **more}
+
+
+def jobs_of(tmp_path: Path, variants: dict[str, Values], frames: int = 1000) -> list[Job]:
+    plan = Experiment("e", "t", "r", frames, ("bigfish",), (0, 1), variants, "returns")
+    return prepare(plan.runs(), tmp_path / "runs", tmp_path / "kept")
+
+
+def test_the_processor_counts_where_it_was_asked_and_else_the_clock_times_the_threads(
+    tmp_path: Path,
+) -> None:
+    clock = kept(tmp_path / "clock", [timed(100, HOUR), timed(200, HOUR / 2)])
+    assert cost_of(clock) == Cost(200, 3.0, by_clock=True)
+    asked = kept(tmp_path / "asked", [timed(100, HOUR, 0.5 * HOUR), timed(200, HOUR, HOUR)])
+    assert cost_of(asked) == Cost(200, 1.5, by_clock=False)
+    mixed = kept(tmp_path / "mixed", [timed(100, HOUR), timed(200, HOUR, HOUR)])
+    assert cost_of(mixed) == Cost(200, 3.0, by_clock=True)
+
+
+def test_a_longer_run_counts_up_to_the_rollout_that_reaches_the_budget(tmp_path: Path) -> None:
+    run = kept(tmp_path / "run", [timed(frames, 0.0, HOUR) for frames in (100, 200, 300)])
+    budgets = {100: 1.0, 101: 2.0, 200: 2.0, 300: 3.0, 999: 3.0}
+    for budget, hours in budgets.items():
+        cost = cost_of(run, budget)
+        assert cost is not None
+        assert cost.hours == hours
+    assert cost_of(tmp_path) is None
+    assert cost_of(kept(tmp_path / "silent", [])) is None
+
+
+def test_a_forecast_takes_the_median_of_like_runs_and_names_what_is_unknown(
+    tmp_path: Path,
+) -> None:
+    """By hand: 1, 2 and 9 seconds per frame, so 1,000 frames are 2,000 seconds; half is done."""
+    for name, seconds in (("a", 1.0), ("b", 2.0), ("c", 9.0)):
+        kept(tmp_path / "kept" / name, [timed(10, 0.0, 10 * seconds)])
+    kept(tmp_path / "runs/c", [timed(10, 0.0, 9e9)])  # the same run in both places counts once
+    variants = {
+        "same": PPO,
+        "like": PPO | {"policy.epochs": 3},
+        "else": PPO | {"encoder": "impala"},
+    }
+    jobs = jobs_of(tmp_path, variants)
+    jobs[0].directory.mkdir(parents=True)
+    (jobs[0].directory / "metrics.jsonl").write_text('{"row":"update","frames":500}\n')
+    known = rates([tmp_path / "kept", tmp_path / "runs", tmp_path / "nowhere"])
+    text = forecast(jobs, known, cores=2).splitlines()
+    assert text[0] == "0 of 6 runs are finished; 6 would run"
+    assert f"same/bigfish/s0: 500 frames to go, {1000 / HOUR:.2f} processor-hours" in text
+    assert f"same/bigfish/s1: 1,000 frames to go, {2000 / HOUR:.2f} processor-hours" in text
+    assert "else/bigfish/s0: 1,000 frames to go, no rate is known" in text
+    same = "same: 2000.00 ms per frame, the median of 3 runs with all the same values"
+    assert same in text
+    like = "the same method, preset and encoder"
+    assert f"like: 2000.00 ms per frame, the median of 3 runs with {like}" in text
+    hours = (0.5 + 1 + 1 + 1) * 2000 / HOUR
+    assert f"in total {hours:.2f} processor-hours; {hours / 2:.2f} h on 2 cores" in text
+    assert text[-1].startswith("without 2 runs, 2,000 frames, ")
+    assert text[-1].endswith(": else")
+
+
+def test_a_dry_run_of_some_runs_begins_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept(tmp_path / "kept/a", [timed(10, 0.0, 36.0)])
+    (tmp_path / "e.toml").write_text(
+        "name = 'e'\ntitle = 't'\nreproduces = ''\nframes = 1000\ngames = ['bigfish', 'coinrun']\n"
+        "seeds = [0]\nmethods = ['ppo']\n[base]\nencoder = 'laptop'\n"
+    )
+    places = ("--runs", str(tmp_path / "runs"), "--kept", str(tmp_path / "kept"))
+    command = ["experiment", str(tmp_path / "e.toml"), "--dry-run", "--only", "coinrun", *places]
+    assert main(command) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[0] == "0 of 1 runs are finished; 1 would run"
+    assert out[1] == "ppo/coinrun/s0: 1,000 frames to go, 1.00 processor-hours"
+    assert not (tmp_path / "runs").exists()
+
+
+def test_machine_values_make_runs_different_and_threads_do_not(tmp_path: Path) -> None:
+    kept(tmp_path / "kept/a", [timed(10, 5.0)])
+    known = rates([tmp_path / "kept"])
+    plain, other = (jobs_of(tmp_path, {"a": PPO | {"machine.piece": n}})[0] for n in (128, 64))
+    assert "no rate" not in forecast([plain], known, 1)
+    assert "by the clock, evaluations not counted" in forecast([plain], known, 1)
+    assert forecast([other], known, 1).count("no rate is known") == 1
+
+
+def test_the_ledger_counts_shared_runs_once_in_its_total_and_says_what_is_not_kept(
+    tmp_path: Path,
+) -> None:
+    results, files = tmp_path / "results", tmp_path / "experiments"
+    files.mkdir()
+    for name, frames in (("short", 100), ("long", 200), ("unrun", 999)):
+        variant = "" if name != "unrun" else "envs = 16\n"
+        (files / f"{name}.toml").write_text(
+            f"name = '{name}'\ntitle = 'About {name}'\nreproduces = ''\nframes = {frames}\n"
+            f"games = ['bigfish']\nseeds = [0, 1]\nmethods = ['ppo']\n[base]\n{variant}"
+        )
+    job = prepare(
+        Experiment(
+            "e", "", "", 9, ("bigfish",), (0,), {"ppo": {"method": "ppo", "preset": "default"}}, ""
+        ).runs(),
+        tmp_path,
+    )[0]
+    kept(results / "runs" / job.directory.name, [timed(n, 0.0, HOUR) for n in (100, 200)])
+    kept(results / "other/run", [timed(50, HOUR)])
+    (results / "lost").mkdir()
+    (results / "report").mkdir()
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]]
+             for line in ledger(files, results).splitlines()]  # fmt: skip
+    assert ["`short`: About short", "1 of 2", "100", "1.00", "processor"] in lines
+    assert ["`long`: About long", "1 of 2", "200", "2.00", "processor"] in lines
+    assert ["`unrun`: About unrun", "0 of 2", "", "no results", ""] in lines
+    assert ["other", "1", "50", "2.00", "clock"] in lines
+    assert ["lost", "0", "", "not kept", ""] in lines
+    assert ["**total**", "2", "250", "4.00", "both"] in lines
+    assert not any("report" in cell or cell == "runs" for line in lines for cell in line)
+
+
+def test_a_run_records_the_processors_time(trained: Trained) -> None:
+    rows = [json.loads(line) for line in (trained.directory / "timing.jsonl").open()]
+    assert len(rows) == 2
+    assert all(row["processor"] > 0 for row in rows)
+    cost = cost_of(trained.directory)
+    assert cost is not None
+    assert not cost.by_clock
+
+
+def test_the_ledger_in_results_is_that_of_the_logs_kept_there() -> None:
+    text = ledger(Path("experiments"), Path("results"))
+    kept_text = Path("results/ledger.md").read_text()
+    assert text == kept_text, "python -m tools.ledger would change results/ledger.md"

@@ -1,0 +1,588 @@
+"""Reports from made-up run directories: what is in the tables, what is named, and what is safe."""
+
+import json
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from markdown_it import MarkdownIt
+
+from crosstraj.cli.main import main
+from crosstraj.config.values import EvaluationConfig, preset
+from crosstraj.envs import ProcgenConfig
+from crosstraj.policies.daac import DAACConfig
+from crosstraj.report import figures, statistics
+from crosstraj.report.comparison import compare, named
+from crosstraj.report.document import Heading, Items, Picture, Table, Text, html, latex, markdown
+from crosstraj.report.levels import AUDIT_LIMIT, Audit, Outcome, audit, level_returns, won_and_lost
+from crosstraj.report.page import _csv, write_report
+from crosstraj.report.runs import Played, find_runs, read_run
+from tests.cli.test_main import Capture, answer, refusal
+from tests.conftest import Trained
+
+Row = dict[str, Any]
+TITLE = "1,000 frames, easy levels 0 to 199, sampled actions"
+
+
+@pytest.fixture(autouse=True)
+def quick(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pictures are drawn only for tests that look at them, and intervals from few resamples."""
+    monkeypatch.setattr(statistics, "RESAMPLES", 50)
+    if "drawn" not in request.keywords:
+        monkeypatch.setattr(figures, "png", lambda figure: b"not drawn")
+
+
+def make_run(
+    root: Path,
+    name: str,
+    method: str = "ppo",
+    values: str = "default",
+    *,
+    finals: Sequence[tuple[int, float, float]] = ((1000, 2.0, 1.0),),
+    episodes: Sequence[Row] = (),
+    changed: Row | None = None,
+    **given: Any,
+) -> Path:
+    """A run directory with these evaluations: frames, seen and unseen return."""
+    config = replace(preset(method, values), **({"env": "coinrun", "frames": 1000} | given))
+    stored = config.to_dict() | (changed or {})
+    path = root / name
+    path.mkdir(parents=True)
+    (path / "config.json").write_text(json.dumps({"format": 1, "config": stored}))
+    rows: list[Row] = [{"row": "update", "frames": 500, "train_return": 0.5}]
+    rows += [
+        {"row": "evaluation", "frames": frames, "seen_return": seen, "unseen_return": unseen}
+        for frames, seen, unseen in finals
+    ]
+    (path / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    if episodes:
+        (path / "episodes.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in episodes))
+    return path
+
+
+def test_runs_judged_by_validation_levels_stand_apart_and_are_called_so(tmp_path: Path) -> None:
+    unseen = make_run(tmp_path, "unseen")
+    path = make_run(tmp_path, "validation", evaluation=EvaluationConfig(held_out="validation"))
+    rows = (path / "metrics.jsonl").read_text().replace("unseen_return", "validation_return")
+    (path / "metrics.jsonl").write_text(rows)
+    first, second = compare([read_run(unseen), read_run(path)])
+    assert (first.title, first.levels) == (TITLE, "unseen")
+    assert (second.title, second.levels) == (
+        f"{TITLE}, judged by validation levels",
+        "validation",
+    )
+    (final,) = second.variants[0].finals("coinrun")
+    assert (final.seen, final.held_out) == (2.0, 1.0)
+    text = write_report([path], tmp_path / "out").with_name("report.md").read_text()
+    assert "Raw return on validation levels" in text
+    assert "unseen return" not in text
+
+
+def episode(split: str, level: int, score: float, frame: str = "", frames: int = 1000) -> Row:
+    return {
+        "frames": frames, "split": split, "level": level, "score": score,
+        "first_frame": frame or f"{split}{level}",
+    }  # fmt: skip
+
+
+def report_on(root: Path) -> str:
+    """The Markdown page on all runs below a directory, without its escapes."""
+    page = write_report([root], root.parent / "out")
+    return page.with_name("report.md").read_text().replace("\\", "")
+
+
+def table(page: str, caption: str) -> list[list[str]]:
+    """The rows of the table after a caption, head first."""
+    lines = page[page.index(caption) :].split("\n\n")[1].split("\n")
+    return [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in lines if "---" not in line
+    ]
+
+
+# --- What stands in the tables
+
+
+def test_means_deviations_and_the_gap_are_those_of_the_seeds(tmp_path: Path) -> None:
+    root = tmp_path / "runs"
+    for seed, (seen, unseen) in enumerate([(9.0, 7.0), (9.0, 8.0), (9.0, 9.0)]):
+        make_run(root, f"r{seed}", seed=seed, finals=[(1000, seen, unseen)])
+    page = report_on(root)
+    assert table(page, "Raw return on unseen levels")[1][:2] == ["coinrun", "8.00 ± 1.00 (3)"]
+    assert table(page, "Raw return on seen levels")[1] == ["coinrun", "9.00 ± 0.00 (3)"]
+    assert table(page, "Generalisation gap")[1] == ["coinrun", "1.00 ± 1.00 (3)"]  # 2, 1, 0
+    assert table(page, "Normalised unseen return")[1][1] == "0.600 ± 0.200 (3)"  # of 5 to 10
+    assert "jumper and leaper: minimum 3" in page
+    assert "Not in the tables" not in page
+
+
+def test_the_gap_is_of_each_run_not_of_the_means(tmp_path: Path) -> None:
+    """Seen and unseen returns both vary, their difference does not."""
+    root = tmp_path / "runs"
+    for seed in range(2):
+        make_run(root, f"r{seed}", seed=seed, finals=[(1000, 5.0 + seed, 4.0 + seed)])
+    assert table(report_on(root), "Generalisation gap")[1][1] == "1.00 ± 0.00 (2)"
+
+
+def test_published_numbers_stand_beside_ours_with_both_budgets(tmp_path: Path) -> None:
+    root = tmp_path / "runs"
+    make_run(root, "a", "ppo", seed=0)
+    make_run(root, "b", "ctrl", "paper", seed=0)
+    page = report_on(root)
+    rows = table(page, "Raw return on unseen levels")
+    assert rows[0] == ["game", "ppo", "PPO, paper", "ctrl paper", "CTRL, paper"]
+    assert rows[1] == ["coinrun", "1.00 (1)", "8.3 ± 0.2", "1.00 (1)", "8.7 ± 0.3"]
+    assert "after 1,000 frames. Paper: CTRL paper, after 8,000,000 frames, 10 seeds" in page
+    assert "another budget" in page
+    tex = (tmp_path / "out/tables.tex").read_text()
+    assert r"coinrun & 1.00 (1) & 8.3 $\pm$ 0.2 & 1.00 (1) & 8.7 $\pm$ 0.3 \\" in tex
+
+
+def test_openais_ppo_is_there_at_its_budget_and_the_papers_is_not_in_hard_mode(
+    tmp_path: Path,
+) -> None:
+    make_run(tmp_path / "a", "r", frames=500_000, finals=[(507_904, 1.0, 1.0)])
+    assert "PPO, OpenAI at 500,000" in report_on(tmp_path / "a")
+    hard = replace(preset("ppo", "default").procgen, mode="hard")
+    make_run(tmp_path / "b", "r", frames=500_000, finals=[(507_904, 1.0, 1.0)], procgen=hard)
+    page = report_on(tmp_path / "b")
+    assert "PPO, OpenAI" not in page
+    assert "PPO, paper" not in page
+    assert "No normalised scores" in page
+
+
+def test_aggregates_are_over_shared_games_with_equally_many_seeds(tmp_path: Path) -> None:
+    root = tmp_path / "runs"
+    for seed in range(3):
+        make_run(root, f"pc{seed}", "ppo", seed=seed, finals=[(1000, 9.0, 6.0)])
+        make_run(root, f"cc{seed}", "ctrl", seed=seed, finals=[(1000, 9.0, 7.0)])
+    make_run(root, "pm0", "ppo", seed=0, env="maze", finals=[(1000, 9.0, 8.0)])
+    make_run(root, "cm0", "ctrl", seed=0, env="maze", finals=[(1000, 9.0, 8.0)])
+    make_run(root, "pn0", "ppo", seed=0, env="ninja", finals=[(1000, 9.0, 8.0)])
+    page = report_on(root)
+    assert "Games, played to the end by every variant: coinrun, maze." in page
+    assert "Not finished by every variant, or without a range: ninja." in page
+    assert "- ppo: seed 1, 2 of coinrun\n- ctrl: seed 1, 2 of coinrun\n" in page
+    assert "One seed gives no interval: ppo; ctrl." in page
+    assert "missing: ctrl: seed 0, 1, 2 of ninja" in page
+    assert "missing: ctrl: seed 1, 2 of maze" in page
+    rows = table(page, "Unseen return, normalised")
+    assert rows[1] == ["ppo", "1", "0.400", "0.400", "0.400", "0.600"]  # 0.2 and 0.6
+    assert table(page, "Probability that a run")[1] == ["ctrl over ppo", "0.750"]  # won, tied
+
+
+def test_two_seeds_have_intervals(tmp_path: Path) -> None:
+    root = tmp_path / "runs"
+    for seed in range(2):
+        make_run(root, f"p{seed}", "ppo", seed=seed, finals=[(1000, 9.0, 6.0)])
+        make_run(root, f"c{seed}", "ctrl", seed=seed, finals=[(1000, 9.0, 7.0)])
+    page = report_on(root)
+    assert table(page, "Probability that a run")[1][1] == "1.000 [1.000, 1.000]"
+    assert table(page, "Unseen return, normalised")[1][2] == "0.200 [0.200, 0.200]"
+    assert "One seed gives no interval" not in page
+
+
+def test_nan_shows_as_nan_and_is_named(tmp_path: Path) -> None:
+    root = tmp_path / "runs"
+    make_run(root, "a", seed=0, finals=[(1000, 1.0, math.nan)])
+    make_run(root, "b", seed=1, finals=[(1000, 1.0, 6.0)])
+    page = report_on(root)
+    assert table(page, "Raw return on unseen levels")[1][1] == "NaN ± NaN (2)"
+    assert table(page, "Unseen return, normalised")[1][2] == "NaN"
+    assert "NaN: ppo, coinrun, seed 0" in page
+
+
+def test_split_and_joint_runs_of_a_method_make_the_split_table(tmp_path: Path) -> None:
+    root = tmp_path / "runs"
+    for game, split, joint in (("coinrun", 8.0, 4.0), ("maze", 6.0, 8.0)):
+        for seed in range(2):
+            common: Row = {"env": game, "seed": seed}
+            alone: Row = {"encoder_grad": "ssl", "order": "objective"}
+            make_run(root, f"s{game}{seed}", "ctrl", finals=[(1000, 9.0, split)], **common, **alone)
+            both: Row = {"encoder_grad": "both", "order": "joint"}
+            make_run(root, f"j{game}{seed}", "ctrl", finals=[(1000, 9.0, joint)], **common, **both)
+    caption = "Split (ctrl, encoder_grad=ssl, order=objective) over joint (ctrl, order=joint)"
+    rows = table(report_on(root), caption)
+    assert rows[1] == ["coinrun", "+1.00", "+0.800", "–"]
+    assert rows[2] == ["maze", "-0.25", "-0.400", "–"]
+    assert rows[3][:2] == ["mean", "+0.38 [+0.38, +0.38]"]
+
+
+def test_split_tables_of_hard_levels_have_no_range(tmp_path: Path) -> None:
+    root, hard = tmp_path / "runs", ProcgenConfig(mode="hard")
+    for grad, unseen in (("ssl", 8.0), ("both", 4.0)):
+        finals = [(1000, 9.0, unseen)]
+        make_run(root, grad, "ctrl", finals=finals, encoder_grad=grad, procgen=hard)
+    assert table(report_on(root), "Split (ctrl")[1] == ["coinrun", "+1.00", "NaN", "–"]
+
+
+def test_daac_tuned_by_game_is_one_variant(tmp_path: Path) -> None:
+    for game in ("bigfish", "chaser", "coinrun"):
+        policy = DAACConfig(per_game=True)
+        make_run(tmp_path / "runs", game, "daac", env=game, policy=policy)
+    page = report_on(tmp_path / "runs")
+    assert "daac, policy.per_game=True" in page
+    assert "missing: " not in page
+    assert "No aggregates" not in page
+
+
+# --- What is named
+
+
+def test_partial_missing_and_double_runs_are_named_and_not_averaged(tmp_path: Path) -> None:
+    root = tmp_path / "runs"
+    make_run(root, "a", seed=0, finals=[(1000, 9.0, 6.0)])
+    make_run(root, "b", seed=1, finals=[(600, 1.0, 1.0)])
+    make_run(root, "c", seed=2, finals=[])
+    make_run(root, "d", seed=0, finals=[(1000, 1.0, 1.0)])
+    make_run(root, "e", "ctrl", seed=3, finals=[(1000, 9.0, 8.0)])
+    page = report_on(root)
+    assert f"partial: 600 of 1,000 frames: ppo, coinrun, seed 1 ({root}/b)" in page
+    assert f"partial: 500 of 1,000 frames: ppo, coinrun, seed 2 ({root}/c)" in page
+    assert f"double: {root}/d is ppo, coinrun, seed 0 again" in page
+    assert "missing: ppo: seed 3 of coinrun" in page
+    assert "missing: ctrl: seed 0 of coinrun" in page
+    rows = table(page, "Raw return on unseen levels")
+    assert rows[1][1] == "6.00 (1)"
+
+
+def test_a_run_trained_to_its_budget_but_not_judged_there_is_partial(tmp_path: Path) -> None:
+    path = make_run(tmp_path, "a", frames=500, finals=[])
+    assert read_run(path).state == "partial: 500 of 500 frames, not judged at the end"
+
+
+def test_budgets_tasks_and_values_are_never_mixed(tmp_path: Path) -> None:
+    root = tmp_path / "runs"
+    make_run(root, "a", seed=0, finals=[(1000, 9.0, 6.0)])
+    make_run(root, "b", seed=1, frames=2000, finals=[(1000, 9.0, 7.0), (2000, 9.0, 9.0)])
+    make_run(root, "c", "ppo", "procgen", seed=1, finals=[(1000, 9.0, 8.0)])
+    make_run(root, "d", seed=1, encoder="laptop", finals=[(1000, 9.0, 5.0)])
+    greedy = replace(preset("ppo", "default").evaluation, greedy=True)
+    make_run(root, "e", seed=1, evaluation=greedy, finals=[(1000, 9.0, 5.0)])
+    fewer = replace(preset("ppo", "default").procgen, train_levels=100)
+    make_run(root, "f", seed=1, procgen=fewer, finals=[(1000, 9.0, 5.0)])
+    comparisons = compare([read_run(path) for path in find_runs([root])])
+    titles = [comparison.title for comparison in comparisons]
+    assert titles == [
+        "2,000 frames, easy levels 0 to 199, sampled actions",
+        "1,000 frames, easy levels 0 to 199, greedy actions",
+        "1,000 frames, easy levels 0 to 199, sampled actions",
+        "1,000 frames, easy levels 0 to 99, sampled actions",
+    ]
+    (mixed,) = [c for c in comparisons if len(c.variants) > 1]
+    assert [v.label for v in mixed.variants] == ["ppo", "ppo procgen", "ppo, encoder=laptop"]
+    assert all(len(v.finished) == 1 for v in mixed.variants)
+    page = report_on(root)
+    assert "The runs differ in budget or task." in page
+    assert "ppo was run with 3 sets of values, which are not averaged" in page
+
+
+def test_each_ising_goal_is_a_game_and_no_level_is_spoken_of(tmp_path: Path) -> None:
+    for seed in (0, 1):
+        for clusters in (4, 5):
+            config = preset("ctrl", "default")
+            make_run(
+                tmp_path / "runs",
+                f"{clusters}-{seed}",
+                "ctrl",
+                env="ising",
+                encoder="lattice",
+                seed=seed,
+                ising=replace(config.ising, instance=3 + seed),
+                objective=replace(config.objective, clusters=clusters),
+                finals=[(1000, seed, clusters)],
+                episodes=[episode("seen", seed, 1.0, "a"), episode("unseen", seed, 1.0, "b")],
+            )
+    (one,) = compare([read_run(path) for path in find_runs([tmp_path / "runs"])])
+    assert one.games == ["ising, goal 3", "ising, goal 4"]
+    assert len(one.variants) == 2
+    assert one.title == "1,000 frames, sampled actions"
+    page = report_on(tmp_path / "runs")
+    assert "easy levels" not in page
+    assert "numbers in both" not in page  # a goal is the same in both splits, and no leak
+    assert (tmp_path / "out/levels.csv").read_text().count("\n") == 1  # the heading
+
+
+def test_other_lattices_are_another_task(tmp_path: Path) -> None:
+    ising = preset("ctrl", "default").ising
+    for side in (16, 32):
+        make_run(tmp_path, str(side), env="ising", ising=replace(ising, side=side))
+    assert len(compare([read_run(path) for path in find_runs([tmp_path])])) == 2
+
+
+def test_machines_do_not_make_a_variant_but_different_episode_counts_are_said(
+    tmp_path: Path,
+) -> None:
+    base = preset("ppo", "default")
+    make_run(tmp_path, "a", seed=0, machine=replace(base.machine, threads=1))
+    judged = replace(base.evaluation, episodes=64)
+    make_run(tmp_path, "b", seed=1, machine=replace(base.machine, threads=2), evaluation=judged)
+    (comparison,) = compare([read_run(path) for path in find_runs([tmp_path])])
+    assert len(comparison.variants) == 1
+    assert named(comparison) == ["mixed: runs were judged by 128 or 64 episodes"]
+
+
+def test_a_run_of_another_version_is_its_own_variant(tmp_path: Path) -> None:
+    make_run(tmp_path, "a")
+    make_run(tmp_path, "b", changed={"method": "elsewhere", "wings": 2})
+    (comparison,) = compare([read_run(path) for path in find_runs([tmp_path])])
+    ours, theirs = comparison.variants
+    assert ours.label == "ppo"
+    assert re.fullmatch(r"elsewhere #[0-9a-f]{6}", theirs.label)
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("config.json", "{"),
+        ("config.json", '{"config": {"method": "ppo"}}'),
+        ("config.json", '{"config": 3}'),
+        ("config.json", '{"config": {"method": null, "env": "maze", "frames": 9, "seed": 0}}'),
+        ("metrics.jsonl", "nonsense\n"),
+        ("metrics.jsonl", '{"row": "evaluation", "frames": 3}\n'),
+        ("metrics.jsonl", "[]\n"),
+        ("episodes.jsonl", '{"split": "../../x", "level": 1, "frames": 3}\n'),
+        ("episodes.jsonl", '{"split": "seen", "level": "x", "frames": 3}\n'),
+    ],
+)
+def test_an_unreadable_run_is_named_and_the_others_are_reported(
+    file: str, text: str, tmp_path: Path
+) -> None:
+    root = tmp_path / "runs"
+    make_run(root, "good", finals=[(1000, 9.0, 6.0)])
+    (make_run(root, "bad", seed=1) / file).write_text(text)
+    page = report_on(root)
+    assert f"unreadable: {root}/bad cannot be read" in page
+    assert table(page, "Raw return on unseen levels")[1][1] == "6.00 (1)"
+
+
+# --- Levels
+
+
+def test_levels_won_and_lost_by_hand() -> None:
+    ours = level_returns(
+        [Played("unseen", 1, 4.0), Played("unseen", 1, 6.0), Played("unseen", 2, 1.0),
+         Played("unseen", 3, 0.1 + 0.2), Played("unseen", 5, math.nan), Played("seen", 1, 0.0),
+         Played("unseen", -1, 9.0)]
+    )  # fmt: skip
+    theirs = level_returns(
+        [Played("unseen", 1, 4.5), Played("unseen", 2, 2.0), Played("unseen", 3, 0.3),
+         Played("unseen", 4, 1.0), Played("unseen", 5, 1.0), Played("seen", 1, 3.0)]
+    )  # fmt: skip
+    assert ours["unseen", 1] == 5.0
+    assert won_and_lost(ours, theirs) == [
+        Outcome("seen", won=0, tied=0, lost=1, apart=0),
+        Outcome("unseen", won=1, tied=1, lost=1, apart=2),
+    ]
+
+
+def test_the_audit_finds_planted_repeats() -> None:
+    frames = {("seen", level): {f"frame {level}"} for level in range(10)}
+    frames |= {("unseen", 200 + level): {f"other {level}"} for level in range(20)}
+    frames["unseen", 203] = {"frame 4"}  # repeats one training level
+    frames["unseen", 207] = {"frame 5"}  # two that look alike, and repeat two
+    frames["unseen", 208] = {"frame 5"}
+    frames["seen", 6] = {"frame 5"}
+    frames["unseen", 210] = {"other 11"}  # repeats an unseen one only
+    expected = {203: [4], 207: [5, 6], 208: [5, 6]}
+    assert audit(frames, "unseen") == Audit(10, 20, expected, doubles=4, shared=0, unstable=0)
+
+
+def test_the_audit_finds_leaked_numbers_and_levels_that_change() -> None:
+    frames = {("seen", 3): {"a"}, ("unseen", 3): {"a"}, ("unseen", 4): {"b", "c"}}
+    found = audit(frames, "unseen")
+    assert found == Audit(1, 2, {}, doubles=0, shared=1, unstable=1)
+
+
+def test_the_report_has_levels_audit_and_its_limit(tmp_path: Path) -> None:
+    root = tmp_path / "runs"
+    seen = [episode("seen", 1, 5.0, "x"), episode("seen", 2, 5.0)]
+    unseen = [episode("unseen", 300, 10.0, "x"), episode("unseen", 301, 0.0)]
+    early = [episode("unseen", 301, 99.0, frames=500)]
+    make_run(root, "a", "ppo", episodes=[*early, *seen, *unseen])
+    better = [row | {"score": row["score"] + 1} for row in (*seen, *unseen)]
+    make_run(root, "b", "ctrl", episodes=better)
+    page = report_on(root)
+    assert AUDIT_LIMIT in page
+    audited = table(page, "Level audit by first frames")
+    assert audited[1] == ["coinrun", "2 of 200", "2", "1 (50.0%)", "0", "0", "0"]
+    won = table(page, "Levels on which the first variant")
+    assert won[1] == ["ctrl over ppo", "seen", "2", "0", "0", "0"]
+    assert won[2] == ["ctrl over ppo", "unseen", "2", "0", "0", "0"]
+    helped = table(page, "Does repetition help?")
+    assert helped[1] == ["ppo", "coinrun", "10.00 (1)", "0.00 (1)"]
+    levels = (tmp_path / "out/levels.csv").read_text().splitlines()
+    assert levels[1] == f'"{TITLE}",1000,ppo,coinrun,seen,1,5'
+    assert len(levels) == 9
+
+
+def test_formulas_are_quoted_and_numbers_are_not() -> None:
+    cells = ["=1", "+1x", "-2+3+cmd", "@x", "\tx", "-1.5", "7", "ppo"]
+    quoted = _csv([cells]).decode().strip("\n").split(",")
+    assert quoted == ["'=1", "'+1x", "'-2+3+cmd", "'@x", "'\tx", "-1.5", "7", "ppo"]
+
+
+def test_an_evaluation_beyond_the_budget_is_in_the_picture(tmp_path: Path) -> None:
+    make_run(tmp_path, "a", finals=[(1090, 2.0, 1.0)])  # a budget of 1000, in whole rollouts
+    (comparison,) = compare([read_run(path) for path in find_runs([tmp_path])])
+    (axes, *_) = figures.learning_curves(comparison, "unseen").axes
+    assert axes.get_xlim()[1] > 1090
+
+
+def test_stacked_frames_are_audited_apart(tmp_path: Path) -> None:
+    root = tmp_path / "runs"
+    make_run(root, "a", episodes=[episode("seen", 1, 0.0, "x"), episode("unseen", 300, 0.0, "y")])
+    stacked = [episode("seen", 1, 0.0, "z"), episode("unseen", 300, 0.0, "x")]
+    make_run(root, "b", frame_stack=4, episodes=stacked)
+    rows = table(report_on(root), "Level audit by first frames")
+    assert [row[0] for row in rows[1:]] == ["coinrun", "coinrun, 4 frames stacked"]
+    assert all(row[3:] == ["0 (0.0%)", "0", "0", "0"] for row in rows[1:])
+
+
+# --- Safety
+
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "](javascript:alert(1)) ![x](http://evil.example/x.png)",
+    "| a | b |\n\n# heading",
+    r"$\frac{1}{0$ \input{/etc/passwd} %",
+    "../../../escape",
+    "_hidden `code` *bold* www.evil.example \u202egnp",
+)
+
+
+class Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: set[tuple[str, tuple[str, ...]]] = set()
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.seen.add((tag, tuple(name for name, _ in attributes)))
+        self.links += [value or "" for name, value in attributes if name in ("src", "href")]
+
+
+def tags(page: str) -> Tags:
+    parser = Tags()
+    parser.feed(page)
+    return parser
+
+
+MARKUP = {
+    *("html", "head", "meta", "title", "style", "body", "h1", "h2", "h3", "p", "ul", "li", "div"),
+    *("table", "caption", "thead", "tbody", "tr", "th", "td", "figure", "img", "figcaption"),
+}
+
+
+@pytest.mark.drawn
+def test_hostile_runs_inject_nothing_and_leave_the_rest_of_the_disk_alone(tmp_path: Path) -> None:
+    runs, out = tmp_path / "runs", tmp_path / "out"
+    episodes = [episode("seen", 1, 1.0), episode("unseen", 300, 1.0)]
+    for index, name in enumerate(HOSTILE):
+        make_run(runs, re.sub("[/\n]", "", name), seed=index, episodes=episodes)
+        hostile = {"method": name, "preset": name, "objective": {name: name}}
+        make_run(runs, f"as method {index}", changed=hostile, episodes=episodes)
+        make_run(runs, f"as game {index}", changed={"env": name}, episodes=episodes)
+        (runs / f"broken {index}").mkdir()
+        broken = json.dumps({"config": {"method": name, "preset": 1}})
+        (runs / f"broken {index}/config.json").write_text(broken)
+    before = set(tmp_path.rglob("*"))
+    page = write_report([runs], out)
+    assert all(path.is_relative_to(out) for path in {*tmp_path.rglob("*")} - before)
+    rendered = MarkdownIt("commonmark", {"html": True}).enable("table")
+    for text in (page.read_text(), rendered.render((out / "report.md").read_text())):
+        found = tags(text)
+        assert {name for name, _ in found.seen} <= MARKUP
+        assert {name for _, names in found.seen for name in names} <= ATTRIBUTES
+        assert all(re.fullmatch(r"figures/[a-z0-9-]+\.png", link) for link in found.links)
+        assert "alert(1)" in text  # the names are there, as text
+    tex = (out / "tables.tex").read_text()
+    ours = {"usepackage", "begin", "end", "centering", "caption", "toprule", "midrule"}
+    ours |= {"bottomrule", "pm", "geq", "textbackslash", "textless", "textgreater", "textbar"}
+    assert set(re.findall(r"\\([a-z]+)", tex.replace(r"\\", ""))) <= ours
+    assert all(
+        line.count("{") == line.count("}")
+        for line in tex.replace(r"\{", "").replace(r"\}", "").split("\n")
+    )
+
+
+ATTRIBUTES = {"lang", "charset", "name", "content", "class", "scope", "src", "alt", "style"}
+
+
+def test_every_writer_escapes_every_block() -> None:
+    name = "<b>|*$_{}\\&#%"
+    blocks = [
+        Heading(name), Text(name), Items([name]), Table(name, [name, name], [[name, name]]),
+        Picture("figures/a.png", name),
+    ]  # fmt: skip
+    page = html(name, blocks)
+    assert "<b>" not in page
+    assert page.count("&lt;b&gt;|*$_{}\\&amp;#%") == 11  # 4 texts, a caption, 4 cells, 2
+    assert markdown(blocks).count(r"\<b\>\|\*\$\_\{\}\\\&\#%") == 9
+    assert (
+        latex(blocks).count(r"\textless{}b\textgreater{}\textbar{}*\$\_\{\}\textbackslash{}\&\#\%")
+        == 5
+    )
+
+
+# --- The command
+
+
+@pytest.mark.drawn
+def test_a_run_with_its_report(trained: Trained, tmp_path: Path, capfd: Capture) -> None:
+    out = tmp_path / "page"
+    code, said, _ = answer(capfd, "report", str(trained.directory), "--out", str(out))
+    assert (code, said) == (0, f"{out}/index.html\n")
+    page = (out / "index.html").read_text()
+    assert trained.directory.name in page
+    for link in tags(page).links:
+        assert (out / link).read_bytes()[:4] == b"\x89PNG"
+    assert {path.name for path in out.iterdir()} == {
+        "index.html", "report.md", "tables.tex", "levels.csv", "figures",
+    }  # fmt: skip
+    files = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    assert main(["report", str(trained.directory), "--out", str(out)]) == 0
+    assert {path: path.read_bytes() for path in files} == files  # to the byte
+
+
+def test_a_report_needs_runs_and_a_place(trained: Trained, tmp_path: Path, capfd: Capture) -> None:
+    run = str(trained.directory)
+    assert "holds no run" in refusal(capfd, "report", str(tmp_path), "--out", str(tmp_path / "o"))
+    absent = str(tmp_path / "absent")
+    assert absent in refusal(capfd, "report", run, absent, "--out", str(tmp_path / "o"))
+    assert "no run is given" in refusal(capfd, "report", "--out", str(tmp_path / "o"))
+    assert "--out" in refusal(capfd, "report", run, run)
+    assert "--out" in refusal(capfd, "report", str(trained.directory.parent))
+    (tmp_path / "file").write_text("precious")
+    assert "cannot be written" in refusal(capfd, "report", run, "--out", str(tmp_path / "file"))
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad/config.json").write_text("{")
+    assert "no run can be read" in refusal(
+        capfd, "report", str(tmp_path / "bad"), "--out", str(tmp_path / "o")
+    )
+    assert (tmp_path / "file").read_text() == "precious"
+    assert not (tmp_path / "o").exists()
+
+
+def test_the_same_run_given_twice_counts_once(tmp_path: Path) -> None:
+    path = make_run(tmp_path / "runs", "a")
+    assert find_runs([path, tmp_path / "runs", path / "../a"]) != []
+    assert len(find_runs([path, tmp_path / "runs", path / "../a"])) == 1
+
+
+def test_the_tables_in_results_are_those_of_the_runs_kept_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = Path(__file__).parents[2]
+    monkeypatch.chdir(root)
+    monkeypatch.setattr(statistics, "RESAMPLES", 2000)
+    write_report(sorted(log.parent for log in Path("results").glob("*/metrics.jsonl")), tmp_path)
+    for name in ("report.md", "index.html", "tables.tex", "levels.csv"):
+        kept = (root / "results/report" / name).read_text()
+        assert kept == (tmp_path / name).read_text(), f"make results would change {name}"

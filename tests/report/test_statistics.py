@@ -1,0 +1,303 @@
+"""Statistics of a report beside values known by construction, scipy's and rliable's own."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from rliable import library, metrics
+from scipy import stats
+
+from crosstraj.learning.evaluation import normalised
+from crosstraj.report import statistics
+from crosstraj.report.improvement import improvement, split_over_joint
+from crosstraj.report.published import (
+    ABLATIONS,
+    BUDGETS,
+    OPENAI_PPO,
+    PAPER,
+    SPLIT_OVER_JOINT,
+    openai_ppo,
+    paper_columns,
+)
+from crosstraj.report.statistics import (
+    Estimate,
+    Scores,
+    aggregate,
+    matrix,
+    mean_and_sd,
+    mean_difference,
+    probability_of_improvement,
+    profile,
+)
+
+
+def drawn(seed: int, games: int, seeds: int, spread: float = 0.1) -> dict[str, list[float]]:
+    """Scores around a level of each game's own."""
+    rng = np.random.default_rng(seed)
+    return {
+        f"game {index:02}": rng.normal(rng.uniform(0, 1), spread, seeds).tolist()
+        for index in range(games)
+    }
+
+
+def by_scipy(statistic: Callable[..., float], samples: list[list[float]]) -> tuple[float, float]:
+    """Each sample resampled by itself: games are strata."""
+    interval = stats.bootstrap(
+        samples,
+        lambda *resampled: statistic(*resampled),
+        vectorized=False,
+        paired=False,
+        n_resamples=4000,
+        method="percentile",
+        random_state=np.random.default_rng(1),
+    ).confidence_interval
+    return float(interval.low), float(interval.high)
+
+
+# --- Aggregates
+
+
+def test_mean_and_deviation_are_those_of_a_sample() -> None:
+    assert mean_and_sd([1.0, 3.0]) == (2.0, pytest.approx(math.sqrt(2)))
+    mean, sd = mean_and_sd([4.0])
+    assert mean == 4.0
+    assert math.isnan(sd)
+
+
+def test_aggregates_by_hand() -> None:
+    found = aggregate({"a": [0.0, 1.0, 2.0, 3.0], "b": [4.0, 5.0, 6.0, 12.0]})
+    assert found["IQM"].value == 3.5  # of 2, 3, 4, 5: neither 0 nor 12
+    assert found["mean"].value == pytest.approx((1.5 + 6.75) / 2)
+    assert found["median"].value == pytest.approx((1.5 + 6.75) / 2)  # of two games
+    assert found["optimality gap"].value == pytest.approx(1 - 7 / 8)
+
+
+@pytest.mark.parametrize(("seed", "games", "seeds"), [(0, 3, 5), (1, 8, 3), (2, 1, 10)])
+def test_the_interval_of_the_iqm_is_that_of_scipys_stratified_bootstrap(
+    seed: int, games: int, seeds: int
+) -> None:
+    scores = drawn(seed, games, seeds)
+    found = aggregate(scores)["IQM"]
+
+    def iqm(*samples: list[float]) -> float:
+        return float(stats.trim_mean(np.concatenate(samples), 0.25))
+
+    low, high = by_scipy(iqm, list(scores.values()))
+    assert found.value == pytest.approx(iqm(*scores.values()))
+    assert found.low == pytest.approx(low, abs=0.06 * (high - low))
+    assert found.high == pytest.approx(high, abs=0.06 * (high - low))
+    assert low < found.value < high
+
+
+def test_seeds_are_drawn_within_games_never_across() -> None:
+    """Games far apart, equal seeds: nothing varies but the game, so the interval has no width."""
+    for entry in aggregate({"a": [0.1] * 5, "b": [0.9] * 5}).values():
+        assert entry.low == entry.value == entry.high
+
+
+def test_games_with_unequal_seeds_are_refused() -> None:
+    with pytest.raises(ValueError, match="equally many seeds"):
+        matrix({"a": [1.0, 2.0], "b": [1.0]})
+    with pytest.raises(ValueError, match="equally many seeds"):
+        aggregate({"a": [], "b": []})
+    assert matrix({"b": [3.0, 4.0], "a": [1.0, 2.0]}).tolist() == [[1.0, 3.0], [2.0, 4.0]]
+
+
+@pytest.mark.parametrize("bad", [0, 3])
+def test_a_nan_is_never_taken_for_a_score(bad: int) -> None:
+    scores = {"a": [0.1, 0.2, 0.3, 0.4], "b": [0.5, 0.6, 0.7, 0.8]}
+    scores["b"][bad] = math.nan
+    whole = drawn(0, 2, 4)
+    assert all(math.isnan(x) for entry in aggregate(scores).values() for x in entry)
+    assert all(math.isnan(x) for entry in profile(scores, [0.1, 0.9]) for x in entry)
+    assert all(
+        math.isnan(x) for x in probability_of_improvement(scores, {game: [1.0] for game in "ab"})
+    )
+    nan = split_over_joint(scores, dict(zip("ab", whole.values(), strict=True)), easy=True)
+    assert all(math.isnan(x) for entry in nan.ratio.values() for x in entry)
+
+
+def test_one_seed_has_a_value_and_no_interval() -> None:
+    alone: Scores = {"a": [0.5], "b": [0.7]}
+    assert aggregate(alone)["mean"].value == pytest.approx(0.6)
+    found = [*aggregate(alone).values(), *profile(alone, [0.6])]
+    found.append(probability_of_improvement(alone, {"a": [0.1, 0.2], "b": [0.1, 0.9]}))
+    for entry in found:
+        assert not math.isnan(entry.value)
+        assert math.isnan(entry.low)
+        assert math.isnan(entry.high)
+
+
+def test_numpys_global_generator_is_neither_used_nor_left_changed() -> None:
+    scores = drawn(3, 4, 4)
+    np.random.seed(7)  # noqa: NPY002
+    first = aggregate(scores)
+    after = np.random.random(5).tolist()  # noqa: NPY002
+    np.random.seed(7)  # noqa: NPY002
+    assert np.random.random(5).tolist() == after  # noqa: NPY002
+    assert aggregate(scores) == first  # whatever the generator's state
+
+
+def test_the_generator_comes_back_when_a_statistic_fails() -> None:
+    np.random.seed(7)  # noqa: NPY002
+    before = np.random.random(3).tolist()  # noqa: NPY002
+    np.random.seed(7)  # noqa: NPY002
+    with pytest.raises(ZeroDivisionError), statistics._global_numpy(0):
+        raise ZeroDivisionError
+    assert np.random.random(3).tolist() == before  # noqa: NPY002
+
+
+# --- Profiles and improvement
+
+
+def test_a_profile_is_the_share_of_runs_above_each_threshold() -> None:
+    scores = {"a": [0.0, 0.2], "b": [0.4, 0.6]}
+    found = [entry.value for entry in profile(scores, [-1.0, 0.0, 0.3, 0.6])]
+    assert found == [1.0, 0.75, 0.5, 0.0]  # above, not at
+    taus = np.linspace(-0.2, 1.2, 17)
+    many = drawn(5, 6, 4)
+    expected = library.score_distributions(matrix(many), taus)
+    assert [entry.value for entry in profile(many, taus.tolist())] == pytest.approx(expected)
+
+
+def test_probability_of_improvement_by_hand() -> None:
+    ours, theirs = {"a": [2.0, 4.0]}, {"a": [1.0, 3.0]}  # 2 beats 1; 4 beats both: 3 of 4
+    assert probability_of_improvement(ours, theirs).value == 0.75
+    assert probability_of_improvement(theirs, ours).value == 0.25
+    assert probability_of_improvement(ours, ours).value == 0.5
+    ties = probability_of_improvement({"a": [1.0], "b": [5.0]}, {"a": [1.0], "b": [9.0]})
+    assert ties.value == 0.25  # a half on a, nothing on b
+    sure = probability_of_improvement({"a": [5.0, 6.0]}, {"a": [1.0, 2.0, 3.0]})
+    assert sure == Estimate(1.0, 1.0, 1.0)
+
+
+def test_probability_of_improvement_is_rliables_with_scipys_interval() -> None:
+    ours, theirs = drawn(1, 3, 6, 0.3), drawn(1, 3, 4, 0.3)
+    theirs["game 01"][0] = ours["game 01"][2]  # a tie
+    found = probability_of_improvement(ours, theirs)
+    expected = metrics.probability_of_improvement(matrix(ours), matrix(theirs))
+    assert found.value == pytest.approx(expected)
+
+    def wins(*samples: list[float]) -> float:
+        pairs = zip(samples[:3], samples[3:], strict=True)
+        return float(np.mean([_u(x, y) for x, y in pairs]))
+
+    low, high = by_scipy(wins, [*ours.values(), *theirs.values()])
+    assert found.low == pytest.approx(low, abs=0.06 * (high - low))
+    assert found.high == pytest.approx(high, abs=0.06 * (high - low))
+
+
+def _u(x: list[float], y: list[float]) -> float:
+    return float(np.mean([(a > b) + 0.5 * (a == b) for a in x for b in y]))
+
+
+def test_probability_of_improvement_needs_the_same_games() -> None:
+    with pytest.raises(ValueError, match="same games"):
+        probability_of_improvement({"a": [1.0]}, {"b": [1.0]})
+
+
+# --- Split over joint
+
+
+def test_the_split_statistic_by_hand() -> None:
+    assert improvement("coinrun", split=8.0, joint=6.0, easy=True) == (pytest.approx(2 / 6), 0.4)
+    assert (
+        improvement("fruitbot", split=-1.0, joint=-2.0, easy=True).ratio == 0.5
+    )  # better is above zero
+    assert math.isnan(improvement("coinrun", split=1.0, joint=0.0, easy=True).ratio)
+    assert math.isnan(improvement("chess", split=1.0, joint=2.0, easy=True).ranged)
+    assert math.isnan(improvement("coinrun", split=8.0, joint=6.0, easy=False).ranged)
+    found = split_over_joint(
+        {"coinrun": [7.0, 9.0], "maze": [5.0, 5.0], "ninja": [2.0, 2.0], "heist": [9.0, 9.0]},
+        {"coinrun": [6.0, 6.0], "maze": [5.0, 5.0], "ninja": [4.0, 4.0], "heist": [3.0, 3.0]},
+        easy=True,
+    )
+    assert {game: entry.ratio for game, entry in found.games.items()} == {
+        "coinrun": pytest.approx(1 / 3), "maze": 0.0, "ninja": -0.5, "heist": 2.0,
+    }  # fmt: skip
+    assert found.ratio["mean"].value == pytest.approx((1 / 3 - 0.5 + 2) / 4)
+    assert found.ratio["median"].value == found.ratio["IQM"].value == pytest.approx(1 / 6)
+    # Only coinrun's seeds differ: its mean is 7, 8 or 9, so the ratio's mean moves by 1/6 over 4.
+    low, high = (found.ratio["mean"].value + step / 24 for step in (-1, 1))
+    assert found.ratio["mean"][1:] == (pytest.approx(low), pytest.approx(high))
+    assert found.ranged["mean"].value == pytest.approx((2 / 5 + 0 - 2 / 6.5 + 6 / 6.5) / 4)
+
+
+def test_the_published_split_column_has_its_published_mean_and_the_median_behind_it() -> None:
+    column = SPLIT_OVER_JOINT["spr"]
+    found = split_over_joint(
+        {game: [1.0 + ratio] for game, ratio in column.items()},
+        {game: [1.0] for game in column},
+        easy=True,
+    )
+    assert found.ratio["mean"].value == pytest.approx(0.74, abs=0.005)
+    assert found.ratio["median"].value == pytest.approx(-0.01, abs=0.006)
+    assert math.isnan(found.ratio["mean"].low)  # one seed
+
+
+def test_an_undefined_ratio_is_nan_in_the_means_too() -> None:
+    ours, theirs = {"coinrun": [1.0], "maze": [2.0]}, {"coinrun": [0.0], "maze": [1.0]}
+    found = split_over_joint(ours, theirs, easy=True)
+    assert all(math.isnan(entry.value) for entry in found.ratio.values())
+    assert found.ranged["mean"].value == pytest.approx(0.2)
+
+
+# --- Published numbers
+
+
+@pytest.mark.parametrize(
+    ("column", "mean"),
+    [("PPO", 0.242), ("DAAC", 0.215), ("Proto-RL", 0.255), ("CURL", 0.241), ("CTRL", 0.273)],
+)
+def test_published_columns_have_the_mean_normalised_scores_of_the_reference(
+    column: str, mean: float
+) -> None:
+    scores = [normalised(game, entry.mean) for game, entry in PAPER[column].items()]
+    assert len(scores) == 16
+    assert np.mean(scores) == pytest.approx(mean, abs=0.0006)
+
+
+def test_a_run_is_held_against_the_column_of_its_method_and_ablation() -> None:
+    assert list(paper_columns({"method": "pse"})) == ["PSE random"]
+    trained = {"method": "pse", "objective": {"policies": "pretrained"}}
+    assert list(paper_columns(trained)) == ["PSE trained"]
+    assert paper_columns({"method": "ctrl", "objective": {"predict_weight": 1.0}}) == {
+        "CTRL": PAPER["CTRL"]
+    }
+    assert paper_columns({"method": "ctrl", "objective": {"predict_weight": 0.0}}) == {
+        "CTRL no pred": ABLATIONS["CTRL no pred"]
+    }
+    assert paper_columns({"method": "ctrl", "objective": {"action_conditioning": False}}) == {
+        "CTRL no action": ABLATIONS["CTRL no action"]
+    }
+    two = {"predict_weight": 0.0, "sampling": "consecutive"}
+    assert paper_columns({"method": "ctrl", "objective": two}) == {}
+    assert paper_columns({"method": "somebody's own"}) == {}
+    assert PAPER["DBC"]["bossfight"] == (5.0, 0.1)
+    assert ABLATIONS["CTRL consecutive T"]["leaper"] == (3.4, 1.1)
+
+
+def test_openais_ppo_stands_beside_a_run_within_a_tenth_of_its_budget() -> None:
+    assert openai_ppo("starpilot", 507_904) == (500_000, 4.52, 3.78)
+    assert openai_ppo("starpilot", 600_000) is None
+    assert openai_ppo("chess", 500_000) is None
+    assert all(len(row) == len(BUDGETS) for row in OPENAI_PPO.values())
+
+
+def test_the_mean_difference_is_welchs_for_one_game_and_averages_games() -> None:
+    ours, theirs = [1.0, 2.5, 4.0], [0.5, 0.7]
+    found = mean_difference({"a": ours}, {"a": theirs})
+    expected = stats.ttest_ind(ours, theirs, equal_var=False).confidence_interval(0.95)
+    assert found == pytest.approx((2.5 - 0.6, expected.low, expected.high))
+    twice = mean_difference({"a": ours, "b": ours}, {"a": theirs, "b": theirs})
+    assert twice.value == pytest.approx(found.value)
+    # Half the variance, twice the degrees of freedom.
+    variance, freedom = 2.25 / 3 + 0.02 / 2, (2.25 / 3 + 0.02 / 2) ** 2 / (0.75**2 / 2 + 0.01**2)
+    reach = stats.t.ppf(0.975, 2 * freedom) * math.sqrt(variance / 2)
+    assert twice.high - twice.value == pytest.approx(reach)
+    one = mean_difference({"a": [1.0], "b": ours}, {"a": [3.0], "b": theirs})
+    assert (one.value, math.isnan(one.low)) == (pytest.approx((-2 + 1.9) / 2), True)
+    assert mean_difference({"a": [1.0, 1.0]}, {"a": [0.0, 0.0]}) == (1.0, 1.0, 1.0)
+    with pytest.raises(ValueError, match="the same games"):
+        mean_difference({"a": ours}, {"b": theirs})

@@ -1,0 +1,605 @@
+"""The run directory: one owner, one configuration, logs that agree with the checkpoint."""
+
+import errno
+import json
+import os
+import pickle
+import random
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from crosstraj.errors import BadInput, Owned
+from crosstraj.runs import checkpoint
+from crosstraj.runs import directory as run_module
+from crosstraj.runs.directory import Run, identity_of, machine_facts, run_directory
+from crosstraj.runs.log import read_rows
+
+CONFIG = {"frames": 100, "seed": 0, "objective": {"weight": 0.5, "layers": (1, 2)}}
+FACTS = {"torch": "2.13.0", "threads": 2}
+
+
+@pytest.fixture(autouse=True)
+def quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a process leaves behind does not depend on fsync; only a power cut would tell."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
+def silent(sentence: str) -> None:
+    raise AssertionError(f"no warning was due: {sentence}")
+
+
+def open_run(directory: Path, config: Any = CONFIG, facts: Any = FACTS, **options: Any) -> Run:
+    options = {"warn": silent, **options}
+    return Run.open(directory, config, identity_of(config, ["frames"]), facts, **options)
+
+
+def make_state(step: int) -> dict[str, Any]:
+    return {"weights": {"w": torch.full((3,), float(step))}, "step": step}
+
+
+# --- One owner
+
+
+OWNER = """
+import os, sys, time
+from pathlib import Path
+from crosstraj.run import Run
+run = Run.open(Path(sys.argv[1]), {"frames": 100}, "0" * 64, {})
+if os.fork() == 0:  # a child that outlives its parent must not keep the lock
+    print(os.getpid(), flush=True)
+time.sleep(60)
+"""
+
+
+@contextmanager
+def owner(directory: Path) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-c", OWNER, str(directory)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        child = int(process.stdout.readline())
+        try:
+            yield process
+        finally:
+            process.kill()
+            os.kill(child, signal.SIGKILL)
+
+
+def test_a_second_process_is_refused_within_a_second_and_a_dead_owner_is_taken_over(
+    tmp_path: Path,
+) -> None:
+    with owner(tmp_path) as process:
+        began = time.monotonic()
+        with pytest.raises(Owned, match=f"process {process.pid} is writing") as refusal:
+            Run.open(tmp_path, {"frames": 100}, "0" * 64, {})
+        assert time.monotonic() - began < 1
+        assert refusal.value.exit_code == 75
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        with Run.open(tmp_path, {"frames": 100}, "0" * 64, {}):
+            assert (tmp_path / "owner.lock").read_text() == f"{os.getpid()}\n"
+
+
+def test_a_refused_second_owner_changes_nothing(tmp_path: Path) -> None:
+    with open_run(tmp_path) as run:
+        run.metrics.write({"a": 1})
+        (tmp_path / ".tmp-config.json").write_text("being written")
+        before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+        with pytest.raises(Owned):
+            open_run(tmp_path, {**CONFIG, "frames": 1000})
+        assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_child_neither_keeps_the_lock_nor_lets_it_go(tmp_path: Path) -> None:
+    with open_run(tmp_path) as run:
+        child = os.fork()
+        if child == 0:
+            try:
+                run.close()
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+        with pytest.raises(Owned):
+            open_run(tmp_path)
+        program = subprocess.Popen(["sleep", "60"], close_fds=False)
+        child = os.fork()
+        if child == 0:
+            time.sleep(60)
+            os._exit(0)
+    try:
+        open_run(tmp_path).close()
+    finally:
+        program.kill()
+        program.wait()
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def test_the_lock_is_let_go_when_opening_fails(tmp_path: Path) -> None:
+    open_run(tmp_path).close()
+    with pytest.raises(BadInput):
+        open_run(tmp_path, {**CONFIG, "seed": 1})
+    open_run(tmp_path).close()
+
+
+def test_opening_and_closing_leaks_no_file_handles(tmp_path: Path) -> None:
+    open_run(tmp_path).close()
+    before = len(os.listdir("/proc/self/fd"))
+    for turn in range(20):
+        with open_run(tmp_path) as run:
+            run.restore()
+            run.save(make_state(turn), turn)
+            run.snapshot(make_state(turn)["weights"], turn)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+# --- The configuration
+
+
+def test_the_configuration_is_written_once(tmp_path: Path) -> None:
+    open_run(tmp_path / "a" / "b").close()
+    path = tmp_path / "a" / "b" / "config.json"
+    found = json.loads(path.read_text())
+    assert found["format"] == 1
+    assert found["identity"] == identity_of(CONFIG, ["frames"])
+    assert found["config"] == json.loads(json.dumps(CONFIG))
+    before = path.stat()
+    open_run(path.parent).close()
+    open_run(path.parent, {**CONFIG, "frames": 50}).close()
+    assert path.stat() == before
+
+
+def test_another_configuration_is_refused_with_both_values(tmp_path: Path) -> None:
+    open_run(tmp_path).close()
+    before = (tmp_path / "config.json").read_bytes()
+    other = {"frames": 200, "seed": 0, "objective": {"weight": 1.0, "layers": (1, 2)}, "new": None}
+    with pytest.raises(BadInput) as refusal:
+        open_run(tmp_path, other)
+    assert "objective.weight is 0.5 there, 1.0 here; new is 'absent' there, None here" in str(
+        refusal.value
+    )
+    assert "frames" not in str(refusal.value)
+    assert "layers" not in str(refusal.value)
+    assert (tmp_path / "config.json").read_bytes() == before
+
+
+def budget_of(directory: Path) -> object:
+    return json.loads((directory / "config.json").read_text())["config"]["frames"]
+
+
+def test_more_frames_extend_a_run_and_make_its_summary_stale(tmp_path: Path) -> None:
+    with open_run(tmp_path) as run:
+        assert run.summary() is None
+        assert [run.finished, run.finish({"frames": 100, "score": np.float32(0.5)})] == [
+            False,
+            True,
+        ]
+    with open_run(tmp_path, {**CONFIG, "frames": 80}) as run:
+        assert run.finished
+    with open_run(tmp_path, {**CONFIG, "frames": 101}) as run:
+        assert run.summary() == {"frames": 100, "score": 0.5}
+        assert budget_of(tmp_path) == 100  # until nothing can refuse any more
+        run.restore()
+        assert budget_of(tmp_path) == 101
+        assert [run.finished, run.finish({"frames": 104}), run.finished] == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[]", "null", "3", '{"config": 3}', '{"config": {"frames": "9"}}', "[" * 10**5],
+)
+def test_a_damaged_configuration_or_summary_is_one_sentence(tmp_path: Path, text: str) -> None:
+    (tmp_path / "config.json").write_text(text)
+    with pytest.raises(BadInput, match=r"config\.json is damaged .*; restore it"):
+        open_run(tmp_path)
+    (tmp_path / "config.json").unlink()
+    with open_run(tmp_path) as run:
+        (tmp_path / "summary.json").write_text(text)
+        with pytest.raises(BadInput, match=r"summary\.json is damaged"):
+            run.summary()
+
+
+def test_a_configuration_of_another_format_is_refused(tmp_path: Path) -> None:
+    open_run(tmp_path).close()
+    path = tmp_path / "config.json"
+    path.write_text(path.read_text().replace('"format": 1', '"format": 2'))
+    with pytest.raises(BadInput, match="has format 2, and this version reads 1"):
+        open_run(tmp_path)
+
+
+# --- Directories that cannot be used
+
+
+@contextmanager
+def unprivileged() -> Iterator[None]:
+    """As a user whom permissions bind; they do not bind root."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+def test_a_directory_that_cannot_be_used_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "closed").mkdir(mode=0o555)
+    for directory in (tmp_path / "file", tmp_path / "file" / "run", tmp_path / "file" / "a" / "b"):
+        with pytest.raises(BadInput, match=r"cannot be used: .*; choose one"):
+            open_run(directory)
+    for directory in (tmp_path / "closed", tmp_path / "closed" / "run", tmp_path / ("x" * 300)):
+        with unprivileged(), pytest.raises(BadInput, match="cannot be used") as refusal:
+            open_run(directory)
+        assert refusal.value.exit_code == 2
+
+
+def test_a_directory_that_becomes_read_only_costs_the_save_not_the_run(tmp_path: Path) -> None:
+    sentences: list[str] = []
+    with open_run(tmp_path, warn=sentences.append) as run:
+        assert run.save(make_state(1), 1)
+        (tmp_path / "checkpoints").chmod(0o555)
+        with unprivileged():
+            assert not run.save(make_state(2), 2)
+        (tmp_path / "checkpoints").chmod(0o755)
+        assert "checkpoint at step 2" in sentences[0]
+        assert "Permission denied" in sentences[0]
+        assert run.save(make_state(3), 3)
+    assert len(sentences) == 1
+
+
+# --- A full disk
+
+
+def test_a_full_disk_costs_the_save_not_the_run(tmp_path: Path, monkeypatch: Any) -> None:
+    sentences: list[str] = []
+    with open_run(tmp_path, warn=sentences.append) as run:
+        assert run.save(make_state(1), 1)
+        with monkeypatch.context() as patch:
+            patch.setattr(checkpoint, "_write_file", full_disk)
+            assert not run.save(make_state(2), 2)
+            assert not run.snapshot(make_state(2)["weights"], 2)
+            assert not run.finish({"frames": 2})
+        assert len(sentences) == 3
+        assert all("No space left on device" in sentence for sentence in sentences)
+        assert os.listdir(tmp_path / "checkpoints") == ["step-1"]
+        assert not list(tmp_path.rglob(".tmp-*"))
+        assert run.save(make_state(3), 3)
+        state = run.restore()
+        assert state is not None
+        assert state["step"] == 3
+
+
+def full_disk(*arguments: Any) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+LIMITED = """
+import resource, sys, torch
+from pathlib import Path
+from crosstraj.run import Run
+sentences = []
+with Run.open(Path(sys.argv[1]), {"frames": 100}, "0" * 64, {}, warn=sentences.append) as run:
+    assert run.save({"weights": {"w": torch.zeros(10)}, "step": 1}, 1)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
+    assert not run.save({"weights": {"w": torch.zeros(100_000)}, "step": 2}, 2)
+    assert "File too large" in sentences[0], sentences
+    assert run.restore()["step"] == 1
+    run.metrics.write({"row": "x" * 99_990})
+    run.metrics.write({"row": 2})
+    run.metrics.write({"row": 3})
+    assert "its rows wait" in sentences[1] and len(sentences) == 2, sentences
+    assert not run.save({"step": 3}, 3)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    assert run.save({"weights": {"w": torch.zeros(100_000)}, "step": 4}, 4)
+"""
+
+
+def test_a_process_that_may_not_write_more_goes_on_and_loses_no_row(tmp_path: Path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    subprocess.run([sys.executable, "-c", LIMITED, str(tmp_path)], check=True, timeout=60)
+    assert resource.getrlimit(resource.RLIMIT_FSIZE) == limits
+    rows = read_rows(tmp_path / "metrics.jsonl")
+    assert [len(str(row["row"])) for row in rows] == [99_990, 1, 1]
+    with Run.open(tmp_path, {"frames": 100}, "0" * 64, {}, warn=silent) as run:
+        state = run.restore()
+        assert state is not None
+        assert state["step"] == 4
+
+
+# --- Logs
+
+
+def test_rows_are_compact_lines_in_the_order_of_their_keys(tmp_path: Path) -> None:
+    with open_run(tmp_path) as run:
+        run.metrics.write({"frames": 1, "b": 0.1, "a": None, "text": "ä\n"})
+        run.metrics.write({"loss": torch.tensor(0.5), "n": np.int64(3), "x": np.float64(0.1)})
+        for bad in (torch.zeros(2), np.zeros(3), {1, 2}, b"x"):
+            with pytest.raises(TypeError, match="a row holds plain values"):
+                run.metrics.write({"bad": bad})
+    assert (tmp_path / "metrics.jsonl").read_bytes() == (
+        b'{"frames":1,"b":0.1,"a":null,"text":"\\u00e4\\n"}\n{"loss":0.5,"n":3,"x":0.1}\n'
+    )
+
+
+def test_a_row_without_its_end_is_not_read_and_a_missing_log_is_empty(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    assert read_rows(path) == []
+    for text, rows in (("", 0), ('{"a"', 0), ('{"a":1}', 0), ('{"a":1}\n', 1), ("{}\n{}\n{", 2)):
+        path.write_text(text)
+        assert len(read_rows(path)) == rows
+    path.write_text('{"a"\n{}\n')
+    with pytest.raises(BadInput, match="not JSON"):
+        read_rows(path)
+
+
+def test_an_observer_reads_1000_times_and_sees_no_torn_row(tmp_path: Path) -> None:
+    over = threading.Event()
+
+    def train(run: Run) -> None:
+        step = 0
+        while not over.is_set():
+            step += 1
+            run.metrics.write({"step": step, "text": "x" * (step % 997)})
+            if step % 50 == 0:
+                run.save(make_state(step), step)
+            if step % 500 == 0:  # a life ends, and the next one cuts the log
+                run.metrics.cut(0)
+                step = 0
+            time.sleep(1e-5)
+
+    with open_run(tmp_path) as run:
+        writer = threading.Thread(target=train, args=(run,))
+        writer.start()
+        most = 0
+        for _ in range(1000):
+            rows = read_rows(tmp_path / "metrics.jsonl")
+            most = max(most, len(rows))
+            assert all(len(row["text"]) == row["step"] % 997 for row in rows)
+        over.set()
+        writer.join()
+    assert most > 10
+
+
+# --- Saving and restoring
+
+
+def test_rows_after_the_checkpoint_are_cut_and_none_is_lost_or_doubled(tmp_path: Path) -> None:
+    for life in range(5):
+        with open_run(tmp_path) as run:
+            state = run.restore()
+            step = state["step"] if state else 0
+            assert step == 2 * life
+            assert state is None or list(state) == ["weights", "step"]
+            for log in (run.metrics, run.timing, run.episodes):
+                assert [row["step"] for row in read_rows(log.path)] == [*range(1, step + 1)]
+            for now in range(step + 1, step + 4):  # three rows, saved after the second
+                for log in (run.metrics, run.timing, run.episodes):
+                    log.write({"step": now})
+                if now == step + 2:
+                    assert run.save(make_state(now), now)
+            with open(tmp_path / "metrics.jsonl", "a") as torn:
+                torn.write('{"step":')
+
+
+def test_30_kills_at_random_moments_lose_and_double_no_row(tmp_path: Path) -> None:
+    def live(run: Run, step: int) -> None:
+        while True:
+            step += 1
+            run.metrics.write({"step": step, "text": "x" * 100})
+            if step % 3 == 0:
+                run.save(make_state(step), step)
+
+    dice, step = random.Random(0), 0
+    for _ in range(30):
+        child = os.fork()
+        if child == 0:
+            try:
+                with open_run(tmp_path) as run:
+                    state = run.restore()
+                    live(run, state["step"] if state else 0)
+            finally:
+                os._exit(1)
+        time.sleep(dice.uniform(0.0, 0.05))
+        os.kill(child, signal.SIGKILL)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+        with open_run(tmp_path) as run:
+            state = run.restore()
+            assert (state["step"] if state else 0) >= step
+            step = state["step"] if state else 0
+            rows = read_rows(tmp_path / "metrics.jsonl")
+            assert [row["step"] for row in rows] == [*range(1, step + 1)]
+    assert step > 30
+
+
+def test_without_a_checkpoint_the_logs_begin_again(tmp_path: Path) -> None:
+    with open_run(tmp_path) as run:
+        run.metrics.write({"a": 1})
+        assert run.restore() is None
+        assert (tmp_path / "metrics.jsonl").read_bytes() == b""
+
+
+def test_a_log_that_is_not_the_one_of_the_checkpoint_is_refused(tmp_path: Path) -> None:
+    with open_run(tmp_path) as run:
+        for log in (run.metrics, run.episodes):
+            log.write({"a": 1})
+        run.save(make_state(1), 1)
+        for log in (run.metrics, run.episodes):
+            log.write({"a": 2})
+        path = tmp_path / "episodes.jsonl"
+        for damage in (b"", b'{"a":1}', b'{"a": 1}\n{"a":2}\n'):
+            path.write_bytes(damage)
+            with pytest.raises(BadInput, match=r"episodes\.jsonl is damaged: it has .* bytes"):
+                run.restore()
+            assert len(read_rows(tmp_path / "metrics.jsonl")) == 2, "nothing was cut"
+
+
+def test_a_broken_checkpoint_is_named_and_the_one_before_it_is_used(tmp_path: Path) -> None:
+    sentences: list[str] = []
+    with open_run(tmp_path, warn=sentences.append) as run:
+        for step in (1, 2):
+            run.metrics.write({"step": step})
+            run.save(make_state(step), step)
+        (tmp_path / "checkpoints" / "step-2" / "state.json").unlink()
+        state = run.restore()
+        assert state is not None
+        assert state["step"] == 1
+        assert read_rows(run.metrics.path) == [{"step": 1}]
+        assert len(sentences) == 1
+        (tmp_path / "checkpoints" / "step-1" / "state.json").unlink()
+        assert run.restore() is None
+        assert "the run begins again" in sentences[-1]
+
+
+def test_other_facts_are_refused_unless_inexact_is_allowed(tmp_path: Path) -> None:
+    with open_run(tmp_path) as run:
+        run.save(make_state(1), 1)
+    other = {"torch": "2.14.0", "threads": 2}
+    sentences: list[str] = []
+    with open_run(tmp_path, {**CONFIG, "frames": 10**6}, facts=other) as run:
+        with pytest.raises(
+            BadInput, match=r"torch is '2\.13\.0' there, '2\.14\.0' here"
+        ) as refusal:
+            run.restore()
+        assert "threads" not in str(refusal.value)
+        assert "--allow-inexact" in str(refusal.value)
+    assert budget_of(tmp_path) == CONFIG["frames"]
+    with open_run(tmp_path, facts=other, allow_inexact=True, warn=sentences.append) as run:
+        assert run.restore() is not None
+    assert "not exact" in sentences[0]
+
+
+def test_a_checkpoint_of_another_configuration_is_refused(tmp_path: Path) -> None:
+    for name, config in (("a", CONFIG), ("b", {**CONFIG, "seed": 1})):
+        with open_run(tmp_path / name, config) as run:
+            run.save(make_state(1), 1)
+    (tmp_path / "a" / "checkpoints").rename(tmp_path / "gone")
+    (tmp_path / "b" / "checkpoints").rename(tmp_path / "a" / "checkpoints")
+    allowed = open_run(tmp_path / "a", allow_inexact=True)
+    with allowed as run, pytest.raises(BadInput, match="another configuration"):
+        run.restore()
+
+
+def test_the_key_logs_is_reserved(tmp_path: Path) -> None:
+    with open_run(tmp_path) as run, pytest.raises(ValueError, match="kept for the lengths"):
+        run.save({"logs": 1}, 1)
+
+
+def test_leftovers_are_removed_at_open_and_snapshots_stay(tmp_path: Path) -> None:
+    with open_run(tmp_path) as run:
+        for step in (1, 2, 3, 3):
+            assert run.snapshot(make_state(step)["weights"], step)
+            assert run.save(make_state(step), step)
+    for place in (tmp_path, tmp_path / "checkpoints", tmp_path / "snapshots"):
+        (place / ".tmp-9-1").mkdir()
+    open_run(tmp_path).close()
+    assert not list(tmp_path.rglob(".tmp-*"))
+    assert sorted(os.listdir(tmp_path / "snapshots")) == ["step-1", "step-2", "step-3"]
+    weights = checkpoint.read_weights(tmp_path / "snapshots" / "step-2")
+    assert weights["w"].tolist() == [2, 2, 2]
+
+
+class Payload:
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (str(self.marker),)
+
+
+def test_a_malicious_pickle_in_any_file_of_the_directory_never_runs(tmp_path: Path) -> None:
+    def attempt(directory: Path) -> None:
+        with open_run(directory, warn=lambda sentence: None) as run:
+            run.restore()
+            run.summary()
+            for log in run_module.LOGS:
+                read_rows(directory / log)
+
+    with open_run(tmp_path / "run") as run:
+        run.metrics.write({"a": 1})
+        run.save(make_state(1), 1)
+        run.finish({"frames": 1})
+    marker = tmp_path / "ran"
+    poison = pickle.dumps(Payload(marker)) + b"\n"
+    files = [path for path in (tmp_path / "run").rglob("*") if path.is_file()]
+    assert len(files) == 10
+    for path in files:
+        before = path.read_bytes()
+        path.write_bytes(poison)
+        with suppress(BadInput):
+            attempt(tmp_path / "run")
+        assert not marker.exists()
+        path.write_bytes(before)
+
+
+# --- Names
+
+
+@pytest.mark.parametrize(
+    "game",
+    [
+        "ALE/Pong-v5",
+        "pkg:Env-v0",
+        "../../etc/passwd",
+        "..",
+        ".",
+        "",
+        "/",
+        "a\nb\0c",
+        "ä" * 300,
+        "a b",
+    ],
+)
+def test_whatever_the_game_is_called_its_directory_is_one_name_under_the_root(game: str) -> None:
+    for method, name in (("ctrl", game), (game, "coinrun")):
+        path = run_directory(Path("runs"), method, name, 3, "0123456789abcdef")
+        assert path.parent == Path("runs")
+        assert path.name.endswith("-s3-01234567")
+        assert path.name.isascii()
+        assert len(path.name) < 200
+        assert not set(path.name) & set("/\\: \n\0")
+        assert not path.name.startswith((".", "-"))
+
+
+def test_the_name_of_a_plain_run() -> None:
+    path = run_directory(Path("runs"), "ctrl", "bigfish", 0, "ab" * 32)
+    assert path == Path("runs/ctrl-bigfish-s0-abababab")
+    for identity in ("../../..", "", "ABCDEFGH", "0123/567"):
+        with pytest.raises(ValueError, match="not a hexadecimal digest"):
+            run_directory(Path("runs"), "ctrl", "bigfish", 0, identity)
+
+
+def test_the_identity_leaves_out_what_it_is_told_to_and_nothing_else() -> None:
+    base = {"frames": 1, "seed": 0, "machine": {"threads": 2, "kind": "cpu"}}
+    without = ["frames", "machine.threads", "absent", "absent.too"]
+    same = {"machine": {"kind": "cpu", "threads": 4}, "seed": 0, "frames": 9}
+    other = {**base, "machine": {"threads": 2, "kind": "gpu"}}
+    assert identity_of(base, without) == identity_of(same, without)
+    assert identity_of(base, without) != identity_of(other, without)
+    assert identity_of(base, []) != identity_of(same, [])
+    assert base["machine"] == {"threads": 2, "kind": "cpu"}, "the argument is left as it was"
+    # From `printf '{"a":[1,0.5],"b":null}' | sha256sum`: the identity may not change with us.
+    known = "01b9c5a6e6f861c62aa1a87f8c3a4824df23bc344a041265f1bc65cc511b2537"
+    assert identity_of({"b": None, "a": (1, 0.5), "frames": 3}, ["frames"]) == known
+
+
+def test_the_facts_of_this_machine() -> None:
+    facts = machine_facts(compiled=True)
+    assert facts["torch"] == torch.__version__
+    assert facts["threads"] == torch.get_num_threads()
+    assert facts["compiled"] is True
+    assert facts["python"] == f"{sys.version_info.major}.{sys.version_info.minor}"
+    assert set(facts) == {"torch", "threads", "cpu", "compiled", "python", "machine"}
+    assert json.loads(json.dumps(facts)) == facts

@@ -1,0 +1,1 @@
+"""Commands that serve this repository alone: its documents, its outside checks, its ledger."""

@@ -1,0 +1,93 @@
+"""What each experiment and each other study has cost: `python -m tools.ledger`.
+
+Writes results/ledger.md from the timing logs that are kept in results/. Where there are none it
+says `not kept`; or `no results`, where results/ has nothing at all of an experiment.
+"""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from crosstraj.errors import BadInput
+from crosstraj.experiments.cost import Cost, cost_of
+from crosstraj.experiments.file import read
+from crosstraj.experiments.runs import prepare
+from crosstraj.report.cells import row
+
+NO_STUDY = ("random", "report", "runs")  # directories of results/ that hold something else
+MEANING = (
+    "Processor-hours of training, from the timing logs that are kept: the processor's own count "
+    "where a log has it, otherwise (`clock`) the clock's seconds times the threads of the run, "
+    "whatever else the machine did meanwhile, and without evaluations. Runs that experiments share "
+    "count in each of them, and once in the total. Made by `python -m tools.ledger`."
+)
+
+
+class Entry(NamedTuple):
+    name: str
+    what: str
+    runs: int  # planned; 0: not known
+    costs: dict[Path, Cost]  # by run
+    absent: str = "not kept"  # what is said where there is none
+
+
+def of_experiment(file: Path, results: Path) -> Entry:
+    """The kept runs of an experiment, up to its budget."""
+    plan = read(file)
+    jobs = prepare(plan.runs(), Path("runs"), results / "runs")
+    found = {job.kept: cost_of(job.kept, job.planned.frames) for job in jobs if job.kept}
+    costs = {run: cost for run, cost in found.items() if cost is not None}
+    absent = "not kept" if (results / plan.name).is_dir() else "no results"
+    return Entry(plan.name, plan.title, len(jobs), costs, absent)
+
+
+def of_study(place: Path) -> Entry:
+    """A directory of results/ that no experiment file stands for: the runs at or below it."""
+    runs = sorted({log.parent for log in place.rglob("timing.jsonl")})
+    found = {run: cost_of(run) for run in runs}
+    return Entry(place.name, "", 0, {run: cost for run, cost in found.items() if cost is not None})
+
+
+def ledger(experiments: Path, results: Path) -> str:
+    """The page: experiments, then other studies, then the total of what is kept."""
+    entries = [of_experiment(file, results) for file in sorted(experiments.glob("*.toml"))]
+    names = {entry.name for entry in entries} | set(NO_STUDY)
+    others = sorted(place for place in results.iterdir() if place.is_dir())
+    entries += [of_study(place) for place in others if place.name not in names]
+    lines = [
+        "# What the studies cost",
+        "",
+        MEANING,
+        "",
+        row("study", "runs kept", "frames", "processor-hours", "counted by"),
+        "|---|---|---|---|---|",
+        *(line(entry) for entry in entries),
+    ]
+    whole: dict[Path, Cost] = {}
+    for entry in entries:
+        for run, cost in entry.costs.items():
+            whole[run] = max(cost, whole.get(run, cost))  # the longest that any experiment counts
+    lines.append(line(Entry("**total**", "", 0, whole)))
+    return "\n".join(lines) + "\n"
+
+
+def line(entry: Entry) -> str:
+    count = f"{len(entry.costs)} of {entry.runs}" if entry.runs else str(len(entry.costs))
+    name = f"`{entry.name}`: {entry.what}" if entry.what else entry.name
+    if not entry.costs:
+        return row(name, count, "", entry.absent, "")
+    frames, hours = (sum(column) for column in list(zip(*entry.costs.values(), strict=True))[:2])
+    clocks = {cost.by_clock for cost in entry.costs.values()}
+    by = "both" if len(clocks) > 1 else "clock" if clocks.pop() else "processor"
+    return row(name, count, f"{frames:,}", f"{hours:.2f}", by)
+
+
+def main() -> None:
+    results = Path("results")
+    if not results.is_dir():
+        raise BadInput("there is no results/ here; run this at the root of the repository")
+    (results / "ledger.md").write_text(ledger(Path("experiments"), results))
+    print(results / "ledger.md")
+
+
+if __name__ == "__main__":
+    main()
