@@ -23,6 +23,12 @@ class Owned(Refusal):
     exit_code = 75
 
 
+class Unsaved(Refusal):
+    """Done to the end, but the last state or its index could not be written (EX_IOERR)."""
+
+    exit_code = 74
+
+
 class NonFinite(Refusal):
     """A loss, gradient or reward is NaN or infinite; the weights have not been touched."""
 

@@ -10,26 +10,18 @@ last checkpoint and ends with the same bytes.
 import time
 from typing import Any
 
-import torch
-
 from crosstraj.config.values import Config
 from crosstraj.envs import savable
-from crosstraj.errors import NonFinite, Refusal
+from crosstraj.errors import NonFinite, Unsaved
 from crosstraj.learning.display import Display
-from crosstraj.learning.load import place_of
+from crosstraj.learning.evaluation import summarise
 from crosstraj.learning.signals import Interrupted, Stop
-from crosstraj.learning.state import Training
+from crosstraj.learning.state import PATIENCE, Training
 from crosstraj.learning.watch import Watch
 from crosstraj.policies.experience import experience
-from crosstraj.runs.directory import Run, machine_facts
-from crosstraj.runs.log import read_rows
+from crosstraj.runs.directory import Run
+from crosstraj.runs.log import newest, read_rows
 from crosstraj.runs.mirrors import show_in_tensorboard
-
-
-class Unsaved(Refusal):
-    """Trained to the end, but the last checkpoint or the summary could not be written."""
-
-    exit_code = 74  # EX_IOERR
 
 
 def learn(training: Training) -> dict[str, float]:
@@ -45,17 +37,6 @@ def learn(training: Training) -> dict[str, float]:
     return figures | of_reward | collector.mean_return() | metrics
 
 
-def open_run(config: Config, display: Display, *, allow_inexact: bool = False) -> Run:
-    """The run directory that belongs to this configuration, owned by this process."""
-    config.machine.check_presence()
-    torch.set_num_threads(config.threads)
-    directory, identity = place_of(config)
-    facts = machine_facts(compiled=config.machine.compile) | config.machine.rounding()
-    return Run.open(
-        directory, config.to_dict(), identity, facts, allow_inexact=allow_inexact, warn=display.say
-    )
-
-
 def resume(training: Training, run: Run, display: Display) -> None:
     """Go on from the newest valid checkpoint, if there is one."""
     if (state := run.restore()) is None:
@@ -66,12 +47,31 @@ def resume(training: Training, run: Run, display: Display) -> None:
         display.say(f"{training.config.env} cannot save its state: resuming with new episodes")
 
 
-def latest_figures(run: Run) -> dict[str, Any]:
-    """The newest value of every figure in the log: what a resumed run shows and sums up."""
-    figures: dict[str, Any] = {}
-    for row in read_rows(run.metrics.path):
-        figures |= row
-    return {name: value for name, value in figures.items() if name not in ("row", "frames")}
+def evaluate(training: Training, run: Run, stop: Stop) -> dict[str, float]:
+    """Play the levels that the run is judged by; if a signal comes, nothing is written."""
+    episodes = training.examine(stop.check)
+    for split, records in episodes.items():
+        for record in records:
+            run.episodes.write({"frames": training.frames, "split": split, **record._asdict()})
+    scores = summarise(episodes)
+    run.metrics.write({"row": "evaluation", "frames": training.frames, **scores})
+    return scores
+
+
+def recover(training: Training, run: Run, trouble: NonFinite) -> None:
+    """Something was not finite, and no weight has been touched by it: halt, or roll back.
+
+    The rollout is kept for inspection.
+    """
+    place = run.dump(training.collector.rollout._asdict(), training.frames)
+    found = f"after {training.frames:,} frames {trouble}; the rollout is in {place}"
+    if training.config.on_nonfinite == "halt":
+        raise NonFinite(f"{found}; --on-nonfinite rollback would try again from the last save")
+    if (state := run.restore()) is None:
+        raise NonFinite(f"{found}; there is no checkpoint to roll back to")
+    if not training.roll_back(state):
+        raise NonFinite(f"{found}, as in {PATIENCE} tries before it from the last save")
+    run.warn(f"{found}; rolled back to {training.frames:,} frames")
 
 
 def train(config: Config, run: Run, display: Display, stop: Stop) -> dict[str, Any]:
@@ -81,20 +81,20 @@ def train(config: Config, run: Run, display: Display, stop: Stop) -> dict[str, A
     if config.saving.tensorboard:
         show_in_tensorboard(run.metrics, run.directory / "tensorboard", run.warn)
     saved, spent = time.monotonic(), time.process_time()
-    latest, watch = latest_figures(run), Watch(config, read_rows(run.metrics.path))
+    latest, watch = newest(run.metrics.path), Watch(config, read_rows(run.metrics.path))
     display.show(training.frames, latest)
     try:
         while True:
             try:
                 if training.examiner.due(training.frames, training.examined):
-                    latest |= training.examine(run, stop)
+                    latest |= evaluate(training, run, stop)
                     display.show(training.frames, latest)
                 if training.frames >= config.frames:
                     break
                 began = time.monotonic()
                 metrics = learn(training)
             except NonFinite as trouble:
-                training.recover(run, trouble)
+                recover(training, run, trouble)
                 continue
             latest |= metrics
             run.metrics.write({"row": "update", "frames": training.frames, **metrics})
@@ -106,8 +106,7 @@ def train(config: Config, run: Run, display: Display, stop: Stop) -> dict[str, A
                 display.say(sentence)
             if training.at_snapshot():
                 run.snapshot(training.learner.flat_weights(), training.frames)
-            if stop.signal is not None:
-                raise Interrupted(stop.signal)
+            stop.check()
             if time.monotonic() - saved >= config.saving.checkpoint_seconds:
                 run.save(training.state_dict(), training.frames)
                 saved = time.monotonic()

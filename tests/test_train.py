@@ -25,6 +25,7 @@ from crosstraj.config.methods import METHODS, PRESETS
 from crosstraj.config.values import Config, EvaluationConfig, MachineConfig, SavingConfig, preset
 from crosstraj.learning.display import Plain
 from crosstraj.learning.load import read_weights
+from crosstraj.learning.place import open_run
 from crosstraj.learning.signals import Stop
 from crosstraj.learning.state import Training
 from crosstraj.runs import checkpoint
@@ -43,9 +44,9 @@ ROWS = ["update", "update", "evaluation", "update", "update", "evaluation"]
 # Sends a signal to itself after a number of rows of metrics, or inside a numbered evaluation.
 STOPPER = """
 import os, sys
-from crosstraj.cli import main
-from crosstraj.evaluate import Examiner
-from crosstraj.logs import Log
+from crosstraj.cli.main import main
+from crosstraj.learning.evaluation import Examiner
+from crosstraj.runs.log import Log
 
 place, number, signal = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 write, examine = Log.write, Examiner.examine
@@ -271,7 +272,7 @@ def test_the_global_generators_are_not_touched(method: str, tmp_path: Path) -> N
 
     config = small(method, "default", frames=512, saving=SavingConfig(runs=tmp_path))
     before = states()
-    with train.open_run(config, display := Plain(512)) as run:
+    with open_run(config, display := Plain(512)) as run:
         train.train(config, run, display, Stop())
     assert states() == before
 

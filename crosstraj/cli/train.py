@@ -42,10 +42,10 @@ def train(arguments: list[str]) -> None:
     if not config.machine.low_memory:
         keep_memory()
     from crosstraj.envs import GAMES
+    from crosstraj.learning.place import open_run
     from crosstraj.learning.signals import Stop
     from crosstraj.learning.watch import first_rank, verdict
     from crosstraj.runs.log import read_rows
-    from crosstraj.train import open_run
     from crosstraj.train import train as train_run
 
     title = f"{config.method} on {config.env}, seed {config.seed}"

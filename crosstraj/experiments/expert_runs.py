@@ -16,17 +16,18 @@ from torch import Tensor
 from crosstraj.config.values import NOT_IDENTITY, Config, LevelSplit
 from crosstraj.data.rollout import Decision
 from crosstraj.envs import GAMES
-from crosstraj.errors import BadInput
+from crosstraj.errors import BadInput, Unsaved
 from crosstraj.learning.display import display_for
 from crosstraj.learning.evaluation import Examiner, evaluate, summarise
 from crosstraj.learning.experts import INDEX, Expert, read_index, with_error
 from crosstraj.learning.parts import image_and_actions
+from crosstraj.learning.place import open_run
 from crosstraj.learning.signals import Stop
 from crosstraj.objectives import Objective
 from crosstraj.randomness import EVALUATIONS, generator
 from crosstraj.runs.checkpoint import write_whole
 from crosstraj.runs.directory import differences, identity_of
-from crosstraj.train import Unsaved, open_run, train
+from crosstraj.train import train
 
 PLAYER = 2  # of the evaluation's streams: the others are the splits'
 # What may differ between two commands for the same experts: the level is each expert's own.

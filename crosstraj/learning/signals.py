@@ -51,6 +51,11 @@ class Stop:
             signal.signal(number, previous)
         self._previous.clear()
 
+    def check(self) -> None:
+        """Leave, if a signal has come; for long work that can be left at any place."""
+        if self.signal is not None:
+            raise Interrupted(self.signal)
+
     def _receive(self, number: int, frame: FrameType | None) -> None:
         if self.signal is not None:
             os._exit(128 + number)  # no clean-up: whoever sends a second signal wants it gone

@@ -2,7 +2,7 @@
 
 import importlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, assert_never
 
@@ -16,14 +16,11 @@ from crosstraj.data.returns import RewardNormaliser
 from crosstraj.data.rollout import Rollout
 from crosstraj.data.skills import begun
 from crosstraj.envs import make_envs, savable
-from crosstraj.errors import NonFinite
-from crosstraj.learning.evaluation import Examiner, summarise
+from crosstraj.learning.evaluation import Episode, Examiner
 from crosstraj.learning.experts import make_source
 from crosstraj.learning.learner import Learner
-from crosstraj.learning.signals import Interrupted, Stop
 from crosstraj.randomness import ENVIRONMENTS, Streams, derived_seed
 from crosstraj.runs.codec import State
-from crosstraj.runs.directory import Run
 
 PATIENCE = 10  # rollbacks to one checkpoint before a run gives up
 
@@ -121,42 +118,25 @@ class Training:
         parts = {"fresh": reward[fresh], "remembered": reward[~fresh]}
         return {f"intrinsic_reward_{n}": float(p.mean()) for n, p in parts.items() if len(p)}
 
-    def examine(self, run: Run, stop: Stop) -> dict[str, float]:
-        """Every split; if a signal comes, nothing is written and nothing has changed."""
-
-        def interrupted() -> None:
-            if stop.signal is not None:
-                raise Interrupted(stop.signal)
-
+    def examine(self, check: Callable[[], None]) -> dict[str, list[Episode]]:
+        """Every split; if `check` raises between two steps, nothing has changed."""
         learner = self.learner
-        episodes = self.examiner.examine(learner.agent, learner.objective, self.frames, interrupted)
-        for split, records in episodes.items():
-            for record in records:
-                run.episodes.write({"frames": self.frames, "split": split, **record._asdict()})
-        scores = summarise(episodes)
-        run.metrics.write({"row": "evaluation", "frames": self.frames, **scores})
+        episodes = self.examiner.examine(learner.agent, learner.objective, self.frames, check)
         self.examined = self.frames
-        return scores
+        return episodes
 
-    def recover(self, run: Run, trouble: NonFinite) -> None:
-        """Something was not finite, and no weight has been touched by it: halt, or roll back.
+    def roll_back(self, state: State) -> bool:
+        """The state of a checkpoint, with other random numbers: or all would happen again.
 
-        The rollout is kept for inspection. Rolling back restores the last checkpoint and draws
-        other random numbers from there, or the same thing would happen again.
+        False if too many tries from this checkpoint have failed already.
         """
-        place = run.dump(self.collector.rollout._asdict(), self.frames)
-        found = f"after {self.frames:,} frames {trouble}; the rollout is in {place}"
-        if self.config.on_nonfinite == "halt":
-            raise NonFinite(f"{found}; --on-nonfinite rollback would try again from the last save")
-        if (state := run.restore()) is None:
-            raise NonFinite(f"{found}; there is no checkpoint to roll back to")
         rollbacks = self.rollbacks + 1  # counted on from here: each try draws other numbers
         self.load_state_dict(state)
         if rollbacks - self.rollbacks > PATIENCE:
-            raise NonFinite(f"{found}, as in {PATIENCE} tries before it from the last save")
+            return False
         self.rollbacks = rollbacks
         self.streams.branch(self.config.seed, self.rollbacks)
-        run.warn(f"{found}; rolled back to {self.frames:,} frames")
+        return True
 
     def at_snapshot(self) -> bool:
         """Has this update passed one of the evenly spaced points at which weights are kept?"""

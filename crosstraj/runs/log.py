@@ -101,6 +101,14 @@ class Log:
             self.mirror.close()
 
 
+def newest(path: Path) -> dict[str, Any]:
+    """The last value of every figure in a log: what a resumed run shows and sums up."""
+    figures: dict[str, Any] = {}
+    for row in read_rows(path):
+        figures |= row
+    return {name: value for name, value in figures.items() if name not in ("row", "frames")}
+
+
 def plain_number(value: Any) -> Any:
     if isinstance(value, np.generic | Tensor) and value.ndim == 0:
         return value.item()

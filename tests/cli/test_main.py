@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from crosstraj import train
 from crosstraj.cli import doctor
 from crosstraj.cli.main import main
 from crosstraj.config.methods import METHODS, PRESETS
@@ -23,6 +22,7 @@ from crosstraj.config.values import NOT_IDENTITY, Config, MachineConfig, SavingC
 from crosstraj.errors import BadInput, check_range
 from crosstraj.learning.display import Plain, Terminal, clock, spared
 from crosstraj.learning.load import read_config, read_weights
+from crosstraj.learning.place import open_run
 from crosstraj.report.curves import curves_figure
 from crosstraj.runs.directory import identity_of, run_directory
 from tests.conftest import Trained
@@ -107,7 +107,7 @@ def test_of_a_flag_given_twice_the_last_decides_the_defaults_too(
         opened.append(config)
         raise BadInput("enough")
 
-    monkeypatch.setattr(train, "open_run", stop_there)
+    monkeypatch.setattr("crosstraj.learning.place.open_run", stop_there)
     words = ("--method", "ppo", "--preset", "paper", "--method=ctrl", "--preset", "default")
     assert main(["train", *words]) == 2
     assert opened == [preset("ctrl", "default")]
@@ -227,7 +227,7 @@ def test_a_run_that_another_owner_holds_is_refused_with_75(
     trained: Trained, tmp_path: Path, capfd: Capture
 ) -> None:
     config = replace(read_config(trained.directory), saving=SavingConfig(runs=tmp_path))
-    with train.open_run(config, Plain(0)) as run:
+    with open_run(config, Plain(0)) as run:
         before = tree(tmp_path)
         code, _, error = answer(capfd, *trained.command, "--saving.runs", str(tmp_path))
         assert code == 75
@@ -334,7 +334,7 @@ def test_weights_that_a_dying_save_has_set_aside_are_read(trained: Trained, tmp_
 
 LIGHT = """
 import sys
-from crosstraj.cli import main
+from crosstraj.cli.main import main
 for words in (["--help"], [], ["methods"], ["--version"]):
     assert main(words) == 0
 assert main(["nonsense"]) == 2

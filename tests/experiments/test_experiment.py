@@ -141,7 +141,7 @@ def test_scale_shrinks_budget_games_and_seeds_and_rounds_up(
 
 LIGHT = """
 import sys
-from crosstraj.cli import main
+from crosstraj.cli.main import main
 assert main(["experiment", sys.argv[1], "--list"]) == 0
 heavy = {"torch", "numpy", "gymnasium", "rich", "matplotlib"} & set(sys.modules)
 sys.exit(f"imported: {heavy}" if heavy else 0)
@@ -279,7 +279,7 @@ def parsed(words: list[str], monkeypatch: pytest.MonkeyPatch) -> Any:
         raise BadInput("caught")
 
     with monkeypatch.context() as patch:
-        patch.setattr("crosstraj.train.open_run", keep)
+        patch.setattr("crosstraj.learning.place.open_run", keep)
         with pytest.raises(BadInput, match="caught"):
             train(words)
     return caught[0]

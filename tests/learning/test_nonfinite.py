@@ -17,6 +17,7 @@ from crosstraj.envs.procgen import ProcgenVectorEnv
 from crosstraj.errors import BadInput, NonFinite
 from crosstraj.learning.learner import Learner
 from crosstraj.learning.optimiser import Optimiser
+from crosstraj.learning.place import open_run
 from crosstraj.learning.signals import Stop
 from crosstraj.learning.state import PATIENCE, Training
 from crosstraj.objectives import CTRLConfig
@@ -25,7 +26,7 @@ from crosstraj.policies import ppo
 from crosstraj.policies.experience import experience
 from crosstraj.runs import checkpoint
 from crosstraj.runs.log import read_rows
-from crosstraj.train import open_run, train
+from crosstraj.train import train
 from tests.learning.test_learner import bits, learner_for, rollout_for, small
 
 FRAMES = 4 * 16  # of one update

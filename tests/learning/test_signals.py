@@ -85,7 +85,7 @@ def test_in_another_thread_nothing_is_installed() -> None:
 
 PROGRAM = """
 import signal, sys, time
-from crosstraj.signals import HANDLED, Interrupted, Stop
+from crosstraj.learning.signals import HANDLED, Interrupted, Stop
 for number in HANDLED:
     signal.signal(number, signal.SIG_DFL)
 try:

@@ -494,7 +494,7 @@ def test_reading_looks_up_no_class_and_starts_no_program(tmp_path: Path) -> None
     program = f"""
 import os, sys
 from pathlib import Path
-from crosstraj import checkpoint
+from crosstraj.runs import checkpoint
 seen = set()
 sys.addaudithook(lambda event, arguments: seen.add(event))
 path = checkpoint.newest(Path({str(tmp_path)!r}), print)

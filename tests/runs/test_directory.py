@@ -55,7 +55,7 @@ def make_state(step: int) -> dict[str, Any]:
 OWNER = """
 import os, sys, time
 from pathlib import Path
-from crosstraj.run import Run
+from crosstraj.runs.directory import Run
 run = Run.open(Path(sys.argv[1]), {"frames": 100}, "0" * 64, {})
 if os.fork() == 0:  # a child that outlives its parent must not keep the lock
     print(os.getpid(), flush=True)
@@ -289,7 +289,7 @@ def full_disk(*arguments: Any) -> None:
 LIMITED = """
 import resource, sys, torch
 from pathlib import Path
-from crosstraj.run import Run
+from crosstraj.runs.directory import Run
 sentences = []
 with Run.open(Path(sys.argv[1]), {"frames": 100}, "0" * 64, {}, warn=sentences.append) as run:
     assert run.save({"weights": {"w": torch.zeros(10)}, "step": 1}, 1)

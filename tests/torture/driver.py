@@ -178,7 +178,7 @@ def main(faults: str, command: Sequence[str]) -> int:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
-    from crosstraj.cli import main as cli
+    from crosstraj.cli.main import main as cli
 
     for fault in json.loads(faults):
         arrange(**fault)

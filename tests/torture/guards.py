@@ -151,7 +151,7 @@ class Payload:
 
 READER = """
 import json, sys
-from crosstraj.cli import main
+from crosstraj.cli.main import main
 looked_up = []
 def listen(event, arguments):
     if event == "pickle.find_class":

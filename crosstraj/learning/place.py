@@ -1,0 +1,19 @@
+"""Where a run lies on disk: the directory that belongs to a configuration, opened for training."""
+
+import torch
+
+from crosstraj.config.values import Config
+from crosstraj.learning.display import Display
+from crosstraj.learning.load import place_of
+from crosstraj.runs.directory import Run, machine_facts
+
+
+def open_run(config: Config, display: Display, *, allow_inexact: bool = False) -> Run:
+    """The run directory that belongs to this configuration, owned by this process."""
+    config.machine.check_presence()
+    torch.set_num_threads(config.threads)
+    directory, identity = place_of(config)
+    facts = machine_facts(compiled=config.machine.compile) | config.machine.rounding()
+    return Run.open(
+        directory, config.to_dict(), identity, facts, allow_inexact=allow_inexact, warn=display.say
+    )
