@@ -7,9 +7,9 @@ labels are text, never markup, mathematics or a path.
 import re
 from pathlib import Path
 
+from crosstraj.disk import write_whole
 from crosstraj.errors import BadInput
 from crosstraj.report.document import plain
-from crosstraj.runs.checkpoint import write_whole
 
 
 class Output:

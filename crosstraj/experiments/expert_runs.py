@@ -15,6 +15,7 @@ from torch import Tensor
 
 from crosstraj.config.values import NOT_IDENTITY, Config, LevelSplit
 from crosstraj.data.rollout import Decision
+from crosstraj.disk import write_whole
 from crosstraj.envs import GAMES
 from crosstraj.errors import BadInput, Unsaved
 from crosstraj.learning.display import display_for
@@ -25,7 +26,6 @@ from crosstraj.learning.place import open_run
 from crosstraj.learning.signals import Stop
 from crosstraj.objectives import Objective
 from crosstraj.randomness import EVALUATIONS, generator
-from crosstraj.runs.checkpoint import write_whole
 from crosstraj.runs.directory import differences, identity_of
 from crosstraj.train import train
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from crosstraj.config.values import Config, EvaluationConfig, LevelSplit
+from crosstraj.disk import write_whole
 from crosstraj.errors import BadInput
-from crosstraj.runs.checkpoint import write_whole
 from crosstraj.runs.directory import identity_of
 
 PLACE = Path("results/random")

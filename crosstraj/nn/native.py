@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from crosstraj.disk import fsync
 from crosstraj.errors import BadInput
-from crosstraj.runs.checkpoint import fsync
 
 SOURCE = Path(__file__).with_name("impala.c")
 FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-fopenmp", "-shared", "-fPIC")

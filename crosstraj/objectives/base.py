@@ -19,7 +19,6 @@ from torch import Tensor, nn
 
 from crosstraj.data.rollout import Rollout
 from crosstraj.data.views import Sampling, Stretches
-from crosstraj.runs.codec import State
 
 Metrics = dict[str, Tensor]  # named 0-d tensors; numbers only when they are recorded
 
@@ -57,9 +56,9 @@ class Source(Protocol):
 
     frames: int  # interactions so far, counted apart from those of the run
 
-    def state_dict(self) -> State: ...
+    def state_dict(self) -> dict[str, Any]: ...
 
-    def load_state_dict(self, state: State) -> None: ...
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from rich.progress import track
 
+from crosstraj.disk import make_directory, write_whole
 from crosstraj.errors import BadInput
 from crosstraj.report import figures
 from crosstraj.report.comparison import RANGES, Comparison, compare, named
@@ -37,7 +38,6 @@ from crosstraj.report.document import (
 from crosstraj.report.runs import RunData, find_runs, read_run
 from crosstraj.report.sections import aggregates, levels, returns, split
 from crosstraj.report.statistics import CONFIDENCE, RESAMPLES, profile
-from crosstraj.runs.checkpoint import make_directory, write_whole
 from crosstraj.runs.log import read_rows
 
 Files = dict[str, bytes]  # by their place below the output directory

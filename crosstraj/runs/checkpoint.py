@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import stat
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -19,6 +18,7 @@ from typing import Any
 
 from torch import Tensor
 
+from crosstraj import disk
 from crosstraj.errors import BadInput
 from crosstraj.runs import codec as tree
 from crosstraj.runs.codec import State
@@ -41,68 +41,10 @@ class Broken(BadInput):
         self.reason = reason
 
 
-# --- The disk: every change goes through these five, so that a test can stop at each of them.
-
-
-def _write_file(path: Path, data: bytes | memoryview) -> None:
-    with open(path, "xb", buffering=0) as file:
-        left = memoryview(data)
-        while left:
-            left = left[file.write(left) :]
-
-
-def fsync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _rename(source: Path, target: Path) -> None:
-    os.rename(source, target)
-
-
-def _mkdir(path: Path) -> None:
-    path.mkdir(exist_ok=True)
-
-
-def _remove(path: Path) -> None:
-    """Remove a file, a link or a whole directory; what is not there counts as removed."""
-    with suppress(FileNotFoundError):
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
-
-
-def make_directory(path: Path) -> None:
-    """Make a directory and its parents so that they survive a power cut."""
-    if not path.is_dir():
-        make_directory(path.parent)
-        _mkdir(path)
-        fsync(path.parent)
-
-
-def write_whole(path: Path, data: bytes | memoryview) -> None:
-    """Write one file so that a reader, or a crash, finds the old one or the new one."""
-    building = path.with_name(f".tmp-{path.name}")
-    try:
-        _remove(building)
-        _write_file(building, data)
-        fsync(building)
-        _rename(building, path)
-        fsync(path.parent)
-    except Exception:
-        with suppress(OSError):
-            _remove(building)
-        raise
-
-
 def clean(parent: Path) -> None:
     """Remove what a process that died in a save left behind."""
     for path in parent.glob(".tmp-*"):
-        _remove(path)
+        disk.remove(path)
 
 
 # --- Writing
@@ -149,23 +91,23 @@ def _seal(body: Mapping[str, Any]) -> bytes:
 
 
 def _publish(parent: Path, step: int, files: dict[str, bytes], facts: Facts) -> Path:
-    make_directory(parent)
+    disk.make_directory(parent)
     target, building = parent / f"step-{step}", parent / f".tmp-{step}-{os.getpid()}"
     listed = {name: _digest(data) for name, data in files.items()}
     manifest = _seal({"format": FORMAT, "files": listed, "facts": dict(facts)})
     try:
-        _remove(building)
-        _mkdir(building)
+        disk.remove(building)
+        disk.mkdir(building)
         for name, data in {**files, MANIFEST: manifest}.items():
-            _write_file(building / name, data)
-            fsync(building / name)
-        fsync(building)
+            disk.write_file(building / name, data)
+            disk.fsync(building / name)
+        disk.fsync(building)
         _set_aside(target)
-        _rename(building, target)
-        fsync(parent)
+        disk.rename(building, target)
+        disk.fsync(parent)
     except Exception:
         with suppress(OSError):
-            _remove(building)
+            disk.remove(building)
         raise
     with suppress(OSError):
         _discard(_old(target))
@@ -184,7 +126,7 @@ def _set_aside(target: Path) -> None:
         _discard(target)
     else:
         _discard(_old(target))
-        _rename(target, _old(target))
+        disk.rename(target, _old(target))
 
 
 def _prune(parent: Path, latest: Path) -> None:
@@ -208,9 +150,9 @@ def _discard(path: Path) -> None:
     """Remove a checkpoint, if there is one; an observer never meets half of it."""
     if os.path.lexists(path):
         trash = path.with_name(f".tmp-{path.name}")
-        _remove(trash)
-        _rename(path, trash)
-        _remove(trash)
+        disk.remove(trash)
+        disk.rename(path, trash)
+        disk.remove(trash)
 
 
 # --- Reading

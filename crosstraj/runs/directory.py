@@ -14,6 +14,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from crosstraj import disk
 from crosstraj.errors import BadInput
 from crosstraj.runs import checkpoint
 from crosstraj.runs.codec import State
@@ -106,14 +107,14 @@ class Run:
         """Own the directory (made if need be), or say why not: `Owned` or `BadInput`."""
         directory = Path(directory)
         with _usable(directory):
-            checkpoint.make_directory(directory)
+            disk.make_directory(directory)
             lock = own(directory / "owner.lock")
             try:
                 for place in (directory, directory / "checkpoints", directory / "snapshots"):
                     checkpoint.clean(place)
                 _settle_config(directory / "config.json", _as_json(config), identity)
                 metrics, timing, episodes = (Log(directory / name, warn) for name in LOGS)
-                checkpoint.fsync(directory)  # a checkpoint must not outlive the names of its logs
+                disk.fsync(directory)  # a checkpoint must not outlive the names of its logs
             except BaseException:
                 disown(lock)
                 raise
@@ -157,7 +158,7 @@ class Run:
         def write() -> None:
             for log in self._logs:
                 log.sync()
-            checkpoint.write_whole(self.directory / "summary.json", text.encode())
+            disk.write_whole(self.directory / "summary.json", text.encode())
 
         return self._try("summary", write)
 
@@ -262,7 +263,7 @@ def _settle_config(
         if budget >= config["frames"] or not extend:
             return
     text = json.dumps({"format": FORMAT, "identity": identity, "config": config}, indent=1)
-    checkpoint.write_whole(path, text.encode())
+    disk.write_whole(path, text.encode())
 
 
 def differences(there: dict[str, Any], here: dict[str, Any]) -> str:

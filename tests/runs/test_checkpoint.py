@@ -22,10 +22,11 @@ import torch
 from torch import Tensor
 
 import crosstraj
+from crosstraj import disk
 from crosstraj.errors import BadInput
 from crosstraj.runs import checkpoint
 
-OPERATIONS = ("_write_file", "fsync", "_rename", "_mkdir", "_remove")
+OPERATIONS = ("write_file", "fsync", "rename", "mkdir", "remove")
 FACTS = {"torch": "2.13.0", "threads": 2, "compiled": False}
 
 
@@ -220,14 +221,14 @@ def test_everything_is_on_the_disk_before_the_name_is_and_the_name_before_the_re
 
         return operation
 
-    for name in ("_write_file", "fsync", "_rename"):
-        monkeypatch.setattr(checkpoint, name, noted(name, getattr(checkpoint, name)))
+    for name in ("write_file", "fsync", "rename"):
+        monkeypatch.setattr(disk, name, noted(name, getattr(disk, name)))
     checkpoint.write(tmp_path, 1, make_state(1), FACTS)
     files = [
-        entry for file in checkpoint.FILES for entry in (("_write_file", file), ("fsync", file))
+        entry for file in checkpoint.FILES for entry in (("write_file", file), ("fsync", file))
     ]
     building = f".tmp-1-{os.getpid()}"
-    end = [("fsync", building), ("_rename", building), ("fsync", tmp_path.name)]
+    end = [("fsync", building), ("rename", building), ("fsync", tmp_path.name)]
     assert journal == files + end
 
 
@@ -243,8 +244,8 @@ class Fault:
     ) -> None:
         self.count, self.at, self.when, self.fail = 0, at, when, fail
         for name in OPERATIONS:
-            real = getattr(checkpoint, name)
-            monkeypatch.setattr(checkpoint, name, self.around(name, real))
+            real = getattr(disk, name)
+            monkeypatch.setattr(disk, name, self.around(name, real))
 
     def around(self, name: str, real: Callable[..., None]) -> Callable[..., None]:
         def operation(*arguments: Any) -> None:
@@ -261,9 +262,9 @@ class Fault:
 
     def half(self, name: str, arguments: Any) -> None:
         """Half of the bytes are written; half of the files of a directory are removed."""
-        if name == "_write_file":
+        if name == "write_file":
             arguments[0].write_bytes(arguments[1][: len(arguments[1]) // 2])
-        if name == "_remove" and arguments[0].is_dir():
+        if name == "remove" and arguments[0].is_dir():
             for path in sorted(arguments[0].iterdir())[::2]:
                 path.unlink()
 
@@ -340,7 +341,7 @@ def test_a_full_disk_at_every_operation_leaves_the_old_or_the_new(
 
 
 def test_a_failed_save_removes_its_leftovers(tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.setattr(checkpoint, "_rename", lambda source, target: no_space())
+    monkeypatch.setattr(disk, "rename", lambda source, target: no_space())
     with pytest.raises(OSError, match="No space"):
         checkpoint.write(tmp_path, 1, make_state(1), FACTS)
     assert os.listdir(tmp_path) == []
@@ -550,14 +551,14 @@ def test_nothing_is_removed_under_a_name_that_an_observer_reads(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     removed: list[str] = []
-    real = checkpoint._remove
+    real = disk.remove
 
     def noted(path: Path) -> None:
         if path.exists():
             removed.append(path.name)
         real(path)
 
-    monkeypatch.setattr(checkpoint, "_remove", noted)
+    monkeypatch.setattr(disk, "remove", noted)
     for step in (1, 2, 2, 3):  # one is replaced, one pruned
         checkpoint.write(tmp_path, step, make_state(step), FACTS)
     shutil.copytree(tmp_path / "step-3", tmp_path / "step-3.old")  # left by a life that died

@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 import torch
 
+from crosstraj import disk
 from crosstraj.errors import BadInput, Owned
 from crosstraj.runs import checkpoint
 from crosstraj.runs import directory as run_module
@@ -268,7 +269,7 @@ def test_a_full_disk_costs_the_save_not_the_run(tmp_path: Path, monkeypatch: Any
     with open_run(tmp_path, warn=sentences.append) as run:
         assert run.save(make_state(1), 1)
         with monkeypatch.context() as patch:
-            patch.setattr(checkpoint, "_write_file", full_disk)
+            patch.setattr(disk, "write_file", full_disk)
             assert not run.save(make_state(2), 2)
             assert not run.snapshot(make_state(2)["weights"], 2)
             assert not run.finish({"frames": 2})

@@ -205,7 +205,7 @@ def refusals(shop: Workshop) -> Outcome:
         partial(refused_at_the_end, shop, "read-only", {**closed, "at": 5}),
     ]
     for at in (6, 7, 8, 9):  # each file of the second save; the first call wrote config.json
-        no_space = fault("checkpoint:_write_file", at, "no space", "-")
+        no_space = fault("disk:write_file", at, "no space", "-")
         trials.append(partial(refused_for_a_while, shop, f"space-{at}", no_space))
     return tally(in_lanes(lambda trial: trial(), trials))
 
@@ -264,7 +264,7 @@ def other_format(shop: Workshop, number: int) -> str:
 def migrated(shop: Workshop) -> str:
     runs = stopped_run(shop, "format-migrated")
     reformat(directory_of(runs), checkpoint.FORMAT - 1)
-    ended = play(SHORT.command(runs), fault("commands:check_env_name", 1, "migrate"))
+    ended = play(SHORT.command(runs), fault("cli.train:check_env_name", 1, "migrate"))
     return verdict(ended, runs, shop.reference(SHORT).end)
 
 

@@ -55,7 +55,7 @@ def look(directory: Path) -> str:
 def observers(shop: Workshop) -> Outcome:
     """Saves after each update; from the first one on, a look never fails."""
     runs = shop.place("observed")
-    process = start(ENDLESS.command(runs), fault("run:Run.save", 1, "mark"))
+    process = start(ENDLESS.command(runs), fault("runs.directory:Run.save", 1, "mark"))
     wait_for_mark(process)
     directory = directory_of(runs)
     before = len(read_rows(directory / "metrics.jsonl"))

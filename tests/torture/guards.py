@@ -52,12 +52,12 @@ class Poison(NamedTuple):
 
 
 POISONS = {  # an update has 32 steps of the games, 2 steps of the policy, 2 of the objective
-    "policy loss": Poison("policy.ppo:terms", 2 * 2 + 2, "poison terms", "the gradient of "),
+    "policy loss": Poison("policies.ppo:terms", 2 * 2 + 2, "poison terms", "the gradient of "),
     "objective loss": Poison(
         "objectives.ctrl:CTRL.loss", 2 * 2 + 2, "poison loss", "the gradient of objective."
     ),
     "gradient": Poison(
-        "policy.ppo:backward", 2 * 2 + 2, "poison gradient", "of policy.weight is not finite"
+        "policies.ppo:backward", 2 * 2 + 2, "poison gradient", "of policy.weight is not finite"
     ),
     "reward": Poison(
         "envs.procgen:ProcgenVectorEnv.step", 2 * 32 + 5, "poison reward", "a reward is not finite"
@@ -226,10 +226,10 @@ def pickles(shop: Workshop) -> Outcome:
 def refused(shop: Workshop, turn: int) -> list[str]:
     """A second process is refused; when the first is killed, the next one takes over."""
     runs = shop.place(f"owned-{turn}")
-    first = start(SHORT.command(runs), fault("training:make_envs", 1, "mark"))
+    first = start(SHORT.command(runs), fault("learning.state:make_envs", 1, "mark"))
     wait_for_mark(first)
     first.send_signal(signal.SIGSTOP)  # alive, and in no hurry
-    second = play(SHORT.command(runs), fault("commands:display_for", 1, "mark"))
+    second = play(SHORT.command(runs), fault("cli.train:display_for", 1, "mark"))
     first.send_signal(signal.SIGKILL)
     finish(first)
     took = second.at - second.mark

@@ -107,16 +107,14 @@ def stops_shipped(shop: Workshop) -> Outcome:
 
 def kill_in_a_save(job: Job, runs: Path, dice: random.Random) -> Ended:
     """Dies right after some operation on the disk."""
-    operation = dice.choice(("_write_file", "fsync", "_rename", "_mkdir", "_remove"))
-    at = dice.randint(2, 30 if operation in ("_write_file", "fsync") else 8)
-    return play(
-        job.command(runs), fault(f"checkpoint:{operation}", at, "send", int(signal.SIGKILL))
-    )
+    operation = dice.choice(("write_file", "fsync", "rename", "mkdir", "remove"))
+    at = dice.randint(2, 30 if operation in ("write_file", "fsync") else 8)
+    return play(job.command(runs), fault(f"disk:{operation}", at, "send", int(signal.SIGKILL)))
 
 
 def kill_by_the_clock(job: Job, runs: Path, dice: random.Random, seconds: float) -> Ended:
     """Killed from outside, at a random moment after the environments were made."""
-    process = start(job.command(runs), fault("training:make_envs", 1, "mark"))
+    process = start(job.command(runs), fault("learning.state:make_envs", 1, "mark"))
     wait_for_mark(process)
     time.sleep(dice.uniform(0.0, seconds))
     process.kill()
@@ -181,10 +179,10 @@ class Phase(NamedTuple):
 
 FRAMES = SHORT.size.rollout_frames
 PHASES = {  # in the second update; in its save, after which one more is played; in the evaluation
-    "rollout": Phase("rollout:Collector._step", 40, 2 * FRAMES),
-    "update": Phase("optimise:Optimiser.step", 6, 2 * FRAMES),  # 2 + 2 steps in each
-    "save": Phase("checkpoint:_write_file", 8, 3 * FRAMES),  # config.json, then 4 files in each
-    "evaluation": Phase("evaluate:_outcome", 3, 3 * FRAMES),
+    "rollout": Phase("data.collect:Collector._step", 40, 2 * FRAMES),
+    "update": Phase("learning.optimiser:Optimiser.step", 6, 2 * FRAMES),  # 2 + 2 steps in each
+    "save": Phase("disk:write_file", 8, 3 * FRAMES),  # config.json, then 4 files in each
+    "evaluation": Phase("learning.evaluation:_outcome", 3, 3 * FRAMES),
 }
 
 
@@ -231,9 +229,9 @@ def signals_shipped(shop: Workshop) -> Outcome:
     reference, runs = shop.reference(FULL), shop.place("signals-shipped")
     frames, complaints = FULL.size.rollout_frames, list[str]()
     points = (
-        ("rollout:Collector._step", 40, signal.SIGTERM, frames),
-        ("optimise:Optimiser.step", 12, signal.SIGINT, 2 * frames),  # 8 + 8 steps in each
-        ("evaluate:_outcome", 3, signal.SIGHUP, 3 * frames),
+        ("data.collect:Collector._step", 40, signal.SIGTERM, frames),
+        ("learning.optimiser:Optimiser.step", 12, signal.SIGINT, 2 * frames),  # 8 + 8 steps in each
+        ("learning.evaluation:_outcome", 3, signal.SIGHUP, 3 * frames),
     )
     for target, at, number, stopped_after in points:
         ended = play(FULL.command(runs), fault(target, at, "send", int(number)))

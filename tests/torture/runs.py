@@ -236,10 +236,10 @@ class Workshop:
         notes = {name: runs / name for name in ("saves", "clock", "updates")}
         ended = play(
             job.command(runs),
-            fault("training:Training.state_dict", 0, "clock", str(notes["clock"])),
-            fault("run:Run.save", 0, "clock", str(notes["clock"])),
+            fault("learning.state:Training.state_dict", 0, "clock", str(notes["clock"])),
+            fault("runs.directory:Run.save", 0, "clock", str(notes["clock"])),
             fault("train:learn", 0, "clock", str(notes["updates"])),
-            fault("run:Run.save", 0, "record", str(notes["saves"])),  # around the clock
+            fault("runs.directory:Run.save", 0, "record", str(notes["saves"])),  # around the clock
         )
         if ended.code:
             raise RuntimeError(f"a run without any fault ended with {ended.code}: {ended.errors}")
