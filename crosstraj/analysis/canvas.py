@@ -3,21 +3,16 @@
 Titles and labels from a run are never read as mathematics.
 """
 
-from __future__ import annotations
-
 import io
-from typing import TYPE_CHECKING
 
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from crosstraj.analysis.output import run_name
+from crosstraj.analysis.result import Analysis
 from crosstraj.report.curves import COLOURS as REPORT_COLOURS
 from crosstraj.report.curves import GREY
-
-if TYPE_CHECKING:
-    from crosstraj.analysis.study import Analysis
 
 COLOURS = tuple(colour for colour in REPORT_COLOURS if colour != GREY)  # grey is "none" here
 

@@ -21,12 +21,13 @@ from numpy.typing import NDArray
 from plotly.offline import get_plotlyjs
 
 from crosstraj.analysis.canvas import COLOURS
+from crosstraj.analysis.cluster_levels import group_of, span
 from crosstraj.analysis.embed import Clusters
 from crosstraj.analysis.layout import Coordinates, tsne
-from crosstraj.analysis.levels import group_of, span
 from crosstraj.analysis.output import Output, run_name
 from crosstraj.analysis.pictures import COLUMNS, PER_SHEET, newest_image, sheets
-from crosstraj.analysis.study import Choices, Subject, moment, prepare
+from crosstraj.analysis.result import Choices, Subject
+from crosstraj.analysis.study import moment, prepare
 from crosstraj.errors import BadInput
 from crosstraj.learning.display import stage
 from crosstraj.nn import ops

@@ -1,8 +1,6 @@
 """The figures of an analysis as PNG; those that show frames are in states.py."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,12 +10,10 @@ from numpy.typing import NDArray
 
 from crosstraj.analysis.canvas import COLOURS, as_png, new_figure, over_frames, title_of
 from crosstraj.analysis.output import run_name
+from crosstraj.analysis.result import Analysis
 from crosstraj.analysis.states import draw_levels, draw_states
 from crosstraj.report.curves import BLUE, GREY, ORANGE, PURPLE
 from crosstraj.runs.log import series
-
-if TYPE_CHECKING:
-    from crosstraj.analysis.study import Analysis
 
 MARKERS = "os^DPv"  # with the colours: 42 kinds that can be told apart
 NODES = 16  # clusters shown in the transition graph, the largest

@@ -12,7 +12,8 @@ from crosstraj.analysis.canvas import COLOURS, as_png, new_figure, over_frames
 from crosstraj.analysis.figures import scatter_kinds
 from crosstraj.analysis.layout import Coordinates, tsne
 from crosstraj.analysis.pictures import newest_image
-from crosstraj.analysis.study import Choices, prepare, snapshot_steps
+from crosstraj.analysis.result import Choices
+from crosstraj.analysis.study import prepare, snapshot_steps
 from crosstraj.errors import BadInput
 from crosstraj.runs.log import series
 

@@ -1,9 +1,5 @@
 """Frames of the largest clusters: what is alike in a cluster, the situation or the background?"""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -11,12 +7,10 @@ from numpy.typing import NDArray
 
 from crosstraj.analysis import measures
 from crosstraj.analysis.canvas import new_figure, title_of
-from crosstraj.analysis.levels import group_of, one_per_level
+from crosstraj.analysis.cluster_levels import group_of, one_per_level
 from crosstraj.analysis.pictures import newest_image, strip
+from crosstraj.analysis.result import Analysis
 from crosstraj.report.curves import BLUE, ORANGE
-
-if TYPE_CHECKING:
-    from crosstraj.analysis.study import Analysis
 
 SAMPLED = 8  # clusters whose states are shown
 STATES = 6  # states of each

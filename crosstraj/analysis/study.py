@@ -1,19 +1,18 @@
 """`crosstraj analyse`: one run as table, figures and a summary, from any checkpoint or snapshot."""
 
-import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from crosstraj.analysis import figures, levels, measures
+from crosstraj.analysis import cluster_levels, figures, measures
 from crosstraj.analysis.embed import SHARE, Clusters, Embedding, Lens
-from crosstraj.analysis.layout import Coordinates, tsne
+from crosstraj.analysis.layout import tsne
 from crosstraj.analysis.output import Output
 from crosstraj.analysis.play import Views, action_names, collect, examiner_for
+from crosstraj.analysis.result import Analysis, Choices, Moment, Subject
 from crosstraj.analysis.summary import summary
 from crosstraj.analysis.table import write_tables
 from crosstraj.config.values import Config
@@ -27,54 +26,6 @@ from crosstraj.randomness import Streams
 from crosstraj.runs.log import read_rows
 
 SNAPSHOT_VIEWS = SHARE  # of the fixed set, re-encoded by every snapshot: one Sinkhorn each
-
-
-class Choices(NamedTuple):
-    """What a person may choose of an analysis."""
-
-    views: int
-    step: int | None  # frame count of a snapshot or checkpoint; None: the newest checkpoint
-    span: int  # steps that a view covers; 0: as many as it has keypoints
-    kmeans: int  # clusters of k-means on features; 0: the method's own prototypes
-
-    def check(self, keypoints: int) -> None:
-        if self.views < 20:
-            raise BadInput(f"views={self.views}: at least 20 are needed")
-        if self.span and self.span < keypoints:
-            raise BadInput(f"span={self.span}: a view has {keypoints} keypoints; give no fewer")
-        if self.kmeans and not 2 <= self.kmeans <= self.views // 2:
-            raise BadInput(f"kmeans={self.kmeans}: from 2 to half of views={self.views}")
-
-
-class Subject(NamedTuple):
-    """A run with the fixed set of views that it is looked at through."""
-
-    run: Path
-    config: Config
-    choices: Choices
-    lens: Lens
-    frames: int  # of training, behind the weights that played
-    views: Views
-    span: int
-    actions: list[str]
-    snapshots: list[int]  # frame counts, ascending, below `frames`
-    rows: list[dict[str, Any]]  # of metrics.jsonl
-    notes: list[str]  # what a reader must know of this run
-
-    @property
-    def steps(self) -> list[int | None]:
-        """Every snapshot in order, then the weights that played."""
-        return [*self.snapshots, self.choices.step]
-
-    def loaded(self) -> Iterator[int]:
-        """Puts on the weights of each step in turn; one that cannot be read is named, left out."""
-        for step in self.steps:
-            try:
-                yield self.lens.load(step)
-            except BadInput as error:
-                if str(error) not in self.notes:
-                    print(f"left out: {error}", file=sys.stderr)
-                    self.notes.append(f"left out: {error}")
 
 
 def prepare(run: Path, choices: Choices) -> Subject:
@@ -137,16 +88,6 @@ def _listed(steps: list[int]) -> str:
     return ", ".join(map(str, steps)) or "there is none"
 
 
-class Moment(NamedTuple):
-    """The fixed set, or a part of it, through the weights of one snapshot."""
-
-    frames: int
-    silhouette: float
-    agreement: float  # of the cluster with the raw argmax
-    used: int  # clusters
-    health: dict[str, float]
-
-
 def moment(frames: int, embedding: Embedding) -> Moment:
     clusters = embedding.clusters
     if clusters is None:
@@ -174,18 +115,6 @@ def over_training(subject: Subject) -> list[Moment]:
         for frames in subject.loaded():
             moments.append(moment(frames, subject.lens.embed(part, shown)))
     return moments
-
-
-class Analysis(NamedTuple):
-    subject: Subject
-    embedding: Embedding
-    place: Coordinates
-    moments: list[Moment]
-    connectivity: measures.Connectivity | None
-    transitions: Any | None  # sparse counts [C, C]
-    counts: NDArray[np.int64] | None  # views [2, C] on seen and unseen levels
-    span: levels.Span | None  # levels per cluster
-    figures: dict[str, Any]  # numbers, by name
 
 
 def look(subject: Subject) -> Analysis:
@@ -222,8 +151,8 @@ def with_clusters(result: Analysis, clusters: Clusters) -> Analysis:
     joined = measures.connectivity(clusters.centres, *along)
     passing = measures.transitions(*along, total)
     sizes = measures.usage(clusters.cluster, views.unseen, total)
-    group = levels.group_of(views)[1]
-    spanned = levels.span(clusters.cluster, group, total)
+    group = cluster_levels.group_of(views)[1]
+    spanned = cluster_levels.span(clusters.cluster, group, total)
     found = result.figures | {
         "clusters": total,
         "clusters_used": int((sizes.sum(0) > 0).sum()),
@@ -235,7 +164,7 @@ def with_clusters(result: Analysis, clusters: Clusters) -> Analysis:
         "connectivity_chance": joined.chance,
         "information_level": measures.information(clusters.cluster, views.level),
         "information_action": measures.information(clusters.cluster, views.action[:, 0]),
-        **levels.figures(clusters.cluster, group, spanned),
+        **cluster_levels.figures(clusters.cluster, group, spanned),
         **measures.transition_figures(passing),
         **measures.usage_figures(clusters.cluster, views.unseen, views.trajectory, total),
     }

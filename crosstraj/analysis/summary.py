@@ -1,16 +1,11 @@
 """The summary of an analysis: every number with what it would be otherwise."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
 
-from crosstraj.analysis.levels import group_of
+from crosstraj.analysis.cluster_levels import group_of
 from crosstraj.analysis.output import run_name
+from crosstraj.analysis.result import Analysis
 from crosstraj.report.document import Block, Heading, Items, Picture, Table, Text, markdown
-
-if TYPE_CHECKING:
-    from crosstraj.analysis.study import Analysis
 
 CAPTIONS = {
     "map.png": "Map of the views",

@@ -1,9 +1,7 @@
 """Tables as Parquet: readable by pandas, Polars, DuckDB and R, typed, and half the size of CSV."""
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,10 +13,8 @@ from crosstraj.analysis.layout import Coordinates
 from crosstraj.analysis.output import Output
 from crosstraj.analysis.pictures import newest_image, png, strip
 from crosstraj.analysis.play import Views
-from crosstraj.experiments.tables.results import as_json
-
-if TYPE_CHECKING:
-    from crosstraj.analysis.study import Analysis
+from crosstraj.analysis.result import Analysis
+from crosstraj.report.document import as_json
 
 
 def views_table(

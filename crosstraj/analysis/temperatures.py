@@ -14,14 +14,8 @@ from matplotlib.axes import Axes
 from crosstraj.analysis.canvas import COLOURS, as_png, new_figure, over_frames
 from crosstraj.analysis.measures import NAN, Floats, rank_correlation
 from crosstraj.analysis.output import run_name
-from crosstraj.analysis.study import (
-    SNAPSHOT_VIEWS,
-    Analysis,
-    Choices,
-    Moment,
-    over_training,
-    prepare,
-)
+from crosstraj.analysis.result import Analysis, Choices, Moment
+from crosstraj.analysis.study import SNAPSHOT_VIEWS, over_training, prepare
 from crosstraj.analysis.summary import figure_text
 from crosstraj.config.values import LATER, NOT_IDENTITY, Config
 from crosstraj.objectives import CTRLConfig, ProtoConfig, SituationsConfig

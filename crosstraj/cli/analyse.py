@@ -35,7 +35,7 @@ def analyse(arguments: list[str]) -> None:
     given = parse(AnalyseArguments, "analyse", analyse.__doc__, arguments)
     from crosstraj.analysis import temperatures
     from crosstraj.analysis.output import Output, file_names, inside_run
-    from crosstraj.analysis.study import Choices
+    from crosstraj.analysis.result import Choices
     from crosstraj.analysis.study import analyse as analyse_run
 
     if not given.runs:

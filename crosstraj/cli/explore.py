@@ -24,7 +24,7 @@ def explore(arguments: list[str]) -> None:
     given = parse(ExploreArguments, "explore", explore.__doc__, arguments)
     from crosstraj.analysis.explore import explore as explore_run
     from crosstraj.analysis.output import Output
-    from crosstraj.analysis.study import Choices
+    from crosstraj.analysis.result import Choices
 
     choices = Choices(given.views, given.step, given.span, given.kmeans)
     out = given.out or given.run / "explore.html"

@@ -17,7 +17,7 @@ from crosstraj.learning.evaluation import EASY_RANGE, normalised
 from crosstraj.policies.daac import Tuned
 from crosstraj.report.document import plain
 from crosstraj.report.published import METHOD_COLUMNS
-from crosstraj.report.runs import Evaluation, RunData, judged_by
+from crosstraj.report.reading import Evaluation, RunData, judged_by
 from crosstraj.report.statistics import Scores
 from crosstraj.runs.directory import dotted, identity_of
 

@@ -1,13 +1,15 @@
-"""A report as plain data, and as Markdown, HTML and LaTeX.
+"""A report as plain data, and as Markdown, HTML, LaTeX and JSON.
 
 Blocks hold plain text, whatever a run directory put into it; each writer escapes everything it is
 given, so no name can become markup. File names of pictures are our own.
 """
 
 import html as _html
+import json
+import math
 import re
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple, assert_never
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, assert_never
 
 
 class Heading(NamedTuple):
@@ -169,3 +171,18 @@ def _tabular(table: Table) -> str:
 
 def _tex(text: str) -> str:
     return "".join(LATEX.get(letter, letter) for letter in plain(text))
+
+
+def as_json(values: Mapping[str, Any]) -> str:
+    """What is not finite becomes null: JSON has no name for it."""
+
+    def known(value: Any) -> Any:
+        if isinstance(value, float):
+            return value if math.isfinite(value) else None
+        if isinstance(value, tuple) and hasattr(value, "_asdict"):
+            return known(value._asdict())
+        if isinstance(value, Mapping):
+            return {key: known(inner) for key, inner in value.items()}
+        return [known(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+    return json.dumps(known(values), indent=1, allow_nan=False) + "\n"

@@ -15,8 +15,8 @@ from matplotlib.ticker import MaxNLocator
 from crosstraj.report.comparison import Comparison, Variant
 from crosstraj.report.curves import BLUE, GREY, LOOKS, ORANGE, literal
 from crosstraj.report.document import plain
-from crosstraj.report.levels import Outcome
-from crosstraj.report.runs import RunData
+from crosstraj.report.level_by_level import Outcome
+from crosstraj.report.reading import RunData
 from crosstraj.report.statistics import Estimate, mean_and_sd
 
 Curve = dict[int, list[float]]  # frames -> one return per seed

@@ -35,7 +35,7 @@ from crosstraj.report.document import (
     markdown,
     plain,
 )
-from crosstraj.report.runs import RunData, find_runs, read_run
+from crosstraj.report.reading import RunData, find_runs, read_run
 from crosstraj.report.sections import aggregates, levels, returns, split
 from crosstraj.report.statistics import CONFIDENCE, RESAMPLES, profile
 from crosstraj.runs.log import read_rows

@@ -17,8 +17,8 @@ from sklearn.metrics import roc_auc_score
 
 from crosstraj.analysis.probes import study
 from crosstraj.analysis.probes.encoders import Trained, features_of, fresh
+from crosstraj.analysis.probes.intervals import auc_course, estimate, resamples, share_course
 from crosstraj.analysis.probes.judge import Exam, Measured, Pair, compare, measure, prepare
-from crosstraj.analysis.probes.levels import auc_course, estimate, resamples, share_course
 from crosstraj.analysis.probes.linear import (
     choose,
     cross_entropy,

@@ -17,11 +17,12 @@ import pytest
 import torch
 from PIL import Image
 
-from crosstraj.analysis import canvas, explore, figures, levels, output, pictures
+from crosstraj.analysis import canvas, cluster_levels, explore, figures, output, pictures
 from crosstraj.analysis.embed import Lens, prototype_clusters
 from crosstraj.analysis.play import Views
+from crosstraj.analysis.result import Choices
 from crosstraj.analysis.states import draw_levels
-from crosstraj.analysis.study import Choices, look, prepare
+from crosstraj.analysis.study import look, prepare
 from crosstraj.analysis.summary import summary
 from crosstraj.cli.main import main
 from crosstraj.config.values import preset
@@ -281,7 +282,7 @@ def test_the_page_knows_the_levels_of_every_cluster_at_every_snapshot(clustered,
 
 def test_where_there_are_no_levels_episodes_stand_in(clustered):
     subject = prepare(clustered, Choices(40, None, 0, 0))
-    assert levels.group_of(subject.views) == ("level", subject.views.level)
+    assert cluster_levels.group_of(subject.views) == ("level", subject.views.level)
     columns = dict(zip(Views._fields, tuple(subject.views), strict=True))
     views = Views(**columns | {"level": np.full(40, -1)})
     subject = subject._replace(views=views)

@@ -8,7 +8,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from crosstraj.analysis import temperatures
-from crosstraj.analysis.study import Moment
+from crosstraj.analysis.result import Moment
 from crosstraj.analysis.temperatures import Course, compare, mean_line, paired
 from crosstraj.config.values import preset
 

@@ -18,7 +18,7 @@ from crosstraj.experiments.runs import Job, prepare
 from crosstraj.experiments.tables.make import make_table
 from crosstraj.experiments.tables.results import area, read_result, spread
 from crosstraj.report.cells import NONE
-from crosstraj.report.improvement import Improvement, over_games
+from crosstraj.report.split_gains import Improvement, over_games
 
 PPO: Values = {"method": "ppo", "preset": "default"}
 FROZEN: Values = PPO | {"encoder_grad": "none"}

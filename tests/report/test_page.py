@@ -19,9 +19,16 @@ from crosstraj.policies.daac import DAACConfig
 from crosstraj.report import figures, statistics
 from crosstraj.report.comparison import compare, named
 from crosstraj.report.document import Heading, Items, Picture, Table, Text, html, latex, markdown
-from crosstraj.report.levels import AUDIT_LIMIT, Audit, Outcome, audit, level_returns, won_and_lost
+from crosstraj.report.level_by_level import (
+    AUDIT_LIMIT,
+    Audit,
+    Outcome,
+    audit,
+    level_returns,
+    won_and_lost,
+)
 from crosstraj.report.page import _csv, write_report
-from crosstraj.report.runs import Played, find_runs, read_run
+from crosstraj.report.reading import Played, find_runs, read_run
 from tests.cli.test_main import Capture, answer, refusal
 from tests.conftest import Trained
 

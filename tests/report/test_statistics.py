@@ -10,7 +10,6 @@ from scipy import stats
 
 from crosstraj.learning.evaluation import normalised
 from crosstraj.report import statistics
-from crosstraj.report.improvement import improvement, split_over_joint
 from crosstraj.report.published import (
     ABLATIONS,
     BUDGETS,
@@ -20,6 +19,7 @@ from crosstraj.report.published import (
     openai_ppo,
     paper_columns,
 )
+from crosstraj.report.split_gains import improvement, split_over_joint
 from crosstraj.report.statistics import (
     Estimate,
     Scores,

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstraj.analysis.probes.levels import (
+from crosstraj.analysis.probes.intervals import (
     Course,
     auc_course,
     estimate,

@@ -16,9 +16,8 @@ from crosstraj.analysis.probes.judge import Judgement
 from crosstraj.analysis.probes.record import HORIZON
 from crosstraj.analysis.probes.study import Result
 from crosstraj.analysis.summary import figure_text
-from crosstraj.experiments.tables.results import as_json
 from crosstraj.report.curves import BLUE, GREY, ORANGE, literal
-from crosstraj.report.document import Block, Heading, Items, Picture, Table, Text, markdown
+from crosstraj.report.document import Block, Heading, Items, Picture, Table, Text, as_json, markdown
 from crosstraj.report.statistics import CONFIDENCE, Estimate
 
 WIDTH = 110  # of what is printed to a file

@@ -1,6 +1,5 @@
 """What the runs of an experiment have reached, read from their directories alone."""
 
-import json
 import math
 import statistics
 from collections.abc import Iterable, Mapping
@@ -12,6 +11,7 @@ from crosstraj.config.values import LevelSplit
 from crosstraj.errors import BadInput
 from crosstraj.experiments.random_play import read as read_chance
 from crosstraj.experiments.runs import Job
+from crosstraj.report.document import as_json
 from crosstraj.runs.log import read_rows
 
 
@@ -120,21 +120,6 @@ def state_of(results: list[Result]) -> str:
         return "not begun"
     reached = " to ".join(f"{n:,}" for n in sorted({min(begun), max(begun)}))
     return f"partial: none of {len(results)}; shown at {reached} of {results[0].budget:,} frames"
-
-
-def as_json(values: Mapping[str, Any]) -> str:
-    """What is not finite becomes null: JSON has no name for it."""
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, float):
-            return value if math.isfinite(value) else None
-        if isinstance(value, tuple) and hasattr(value, "_asdict"):
-            return plain(value._asdict())
-        if isinstance(value, Mapping):
-            return {key: plain(inner) for key, inner in value.items()}
-        return [plain(inner) for inner in value] if isinstance(value, list | tuple) else value
-
-    return json.dumps(plain(values), indent=1, allow_nan=False) + "\n"
 
 
 def write_json(path: Path, values: Mapping[str, Any]) -> Path:

@@ -12,7 +12,7 @@ from crosstraj.experiments.file import Experiment, joint_of
 from crosstraj.experiments.tables.results import Result, Spread, spread, write_json
 from crosstraj.experiments.tables.returns import by_cell, details, draw, heading, notes
 from crosstraj.report.cells import row
-from crosstraj.report.improvement import CENTRES, Improvement, improvement, over_games
+from crosstraj.report.split_gains import CENTRES, Improvement, improvement, over_games
 
 ABSENT = Improvement(math.nan, math.nan)
 

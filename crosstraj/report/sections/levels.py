@@ -10,7 +10,7 @@ from crosstraj.learning.evaluation import EASY_RANGE
 from crosstraj.report.cells import NONE, number
 from crosstraj.report.comparison import Comparison, Variant
 from crosstraj.report.document import Block, Items, Table, Text
-from crosstraj.report.levels import (
+from crosstraj.report.level_by_level import (
     AUDIT_LIMIT,
     Level,
     Outcome,
@@ -19,7 +19,7 @@ from crosstraj.report.levels import (
     level_returns,
     won_and_lost,
 )
-from crosstraj.report.runs import Played, RunData
+from crosstraj.report.reading import Played, RunData
 
 
 def won_levels(comparison: Comparison) -> list[tuple[str, Outcome]]:

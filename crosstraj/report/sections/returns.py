@@ -19,7 +19,7 @@ from crosstraj.report.published import (
     openai_ppo,
     paper_columns,
 )
-from crosstraj.report.runs import Evaluation
+from crosstraj.report.reading import Evaluation
 
 
 def variants(comparison: Comparison) -> list[Block]:

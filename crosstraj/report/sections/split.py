@@ -8,8 +8,8 @@ import numpy as np
 from crosstraj.report.cells import NONE, number, with_interval
 from crosstraj.report.comparison import EQUAL_SEEDS, Comparison, Variant, balanced, variant_of
 from crosstraj.report.document import Block, Items, Table, Text
-from crosstraj.report.improvement import CENTRES, Improvements, split_over_joint
 from crosstraj.report.published import SPLIT_OVER_JOINT
+from crosstraj.report.split_gains import CENTRES, Improvements, split_over_joint
 
 
 def split_blocks(comparison: Comparison) -> list[Block]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from crosstraj.config.values import LevelSplit
 from crosstraj.learning.evaluation import SPLITS
-from crosstraj.report.runs import FirstFrames, Played, RunData
+from crosstraj.report.reading import FirstFrames, Played, RunData
 
 Level = tuple[str, int]  # split and number
 
