@@ -11,7 +11,7 @@ from crosstraj.errors import BadInput
 from crosstraj.experiments.cost import Cost, cost_of
 from crosstraj.experiments.file import read
 from crosstraj.experiments.runs import prepare
-from crosstraj.report.cells import row
+from crosstraj.report.document import marked_table
 
 NO_STUDY = ("random", "report", "runs")  # directories of results/ that hold something else
 MEANING = (
@@ -58,27 +58,26 @@ def ledger(experiments: Path, results: Path) -> str:
         "",
         MEANING,
         "",
-        row("study", "runs kept", "frames", "processor-hours", "counted by"),
-        "|---|---|---|---|---|",
-        *(line(entry) for entry in entries),
     ]
+    head = ["study", "runs kept", "frames", "processor-hours", "counted by"]
     whole: dict[Path, Cost] = {}
     for entry in entries:
         for run, cost in entry.costs.items():
             whole[run] = max(cost, whole.get(run, cost))  # the longest that any experiment counts
-    lines.append(line(Entry("**total**", "", 0, whole)))
+    entries.append(Entry("**total**", "", 0, whole))
+    lines.append(marked_table(head, map(line, entries)))
     return "\n".join(lines) + "\n"
 
 
-def line(entry: Entry) -> str:
+def line(entry: Entry) -> list[str]:
     count = f"{len(entry.costs)} of {entry.runs}" if entry.runs else str(len(entry.costs))
     name = f"`{entry.name}`: {entry.what}" if entry.what else entry.name
     if not entry.costs:
-        return row(name, count, "", entry.absent, "")
+        return [name, count, "", entry.absent, ""]
     frames, hours = (sum(column) for column in list(zip(*entry.costs.values(), strict=True))[:2])
     clocks = {cost.by_clock for cost in entry.costs.values()}
     by = "both" if len(clocks) > 1 else "clock" if clocks.pop() else "processor"
-    return row(name, count, f"{frames:,}", f"{hours:.2f}", by)
+    return [name, count, f"{frames:,}", f"{hours:.2f}", by]
 
 
 def main() -> None:

@@ -8,11 +8,11 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch
 from numpy.typing import NDArray
 
-from crosstraj.analysis.canvas import COLOURS, as_png, new_figure, over_frames, title_of
+from crosstraj.analysis.canvas import COLOURS, new_figure, title_of
 from crosstraj.analysis.output import run_name
 from crosstraj.analysis.result import Analysis
 from crosstraj.analysis.states import draw_levels, draw_states
-from crosstraj.report.curves import BLUE, GREY, ORANGE, PURPLE
+from crosstraj.report.drawing import BLUE, GREY, ORANGE, PURPLE, over_frames, png
 from crosstraj.runs.log import series
 
 MARKERS = "os^DPv"  # with the colours: 42 kinds that can be told apart
@@ -37,7 +37,7 @@ def draw(result: Analysis) -> dict[str, bytes]:
     for name, drawing in drawings.items():
         figure = drawing(result)
         if figure is not None:
-            pictures[name] = as_png(figure)
+            pictures[name] = png(figure)
     return pictures
 
 

@@ -8,13 +8,14 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from crosstraj.analysis import measures
-from crosstraj.analysis.canvas import COLOURS, as_png, new_figure, over_frames
+from crosstraj.analysis.canvas import COLOURS, new_figure
 from crosstraj.analysis.figures import scatter_kinds
 from crosstraj.analysis.layout import Coordinates, tsne
 from crosstraj.analysis.pictures import newest_image
 from crosstraj.analysis.result import Choices
 from crosstraj.analysis.study import prepare, snapshot_steps
 from crosstraj.errors import BadInput
+from crosstraj.report.drawing import over_frames, png
 from crosstraj.runs.log import series
 
 VIEWS = 1024  # of a run, as many as the paper's t-SNE shows
@@ -71,7 +72,7 @@ def draw_samples(found: list[Sample]) -> bytes:
         line[start].set_ylabel(f"{sample.game}\ncluster {sample.cluster}", fontsize=7)
         for axes, state in zip(line[start:], sample.states, strict=False):
             axes.imshow(state, interpolation="nearest")
-    return as_png(figure)
+    return png(figure)
 
 
 class Map(NamedTuple):
@@ -115,7 +116,7 @@ def draw_maps(found: list[Map]) -> bytes:
         for axes, one in zip(line, moments, strict=False):
             scatter_kinds(axes, one.place, one.cluster)
             axes.set_title(f"{one.frames:,} frames; silhouette {one.silhouette:.2f}", fontsize=8)
-    return as_png(figure)
+    return png(figure)
 
 
 class Course(NamedTuple):
@@ -159,7 +160,7 @@ def draw_courses(found: list[Course]) -> bytes:
         axes.set_title(name, fontsize=9)
         over_frames(axes)
         axes.legend(fontsize=7)
-    return as_png(figure)
+    return png(figure)
 
 
 def line(

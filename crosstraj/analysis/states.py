@@ -10,7 +10,7 @@ from crosstraj.analysis.canvas import new_figure, title_of
 from crosstraj.analysis.cluster_levels import group_of, one_per_level
 from crosstraj.analysis.pictures import newest_image, strip
 from crosstraj.analysis.result import Analysis
-from crosstraj.report.curves import BLUE, ORANGE
+from crosstraj.report.drawing import BLUE, ORANGE
 
 SAMPLED = 8  # clusters whose states are shown
 STATES = 6  # states of each

@@ -5,6 +5,7 @@ import math
 from crosstraj.analysis.cluster_levels import group_of
 from crosstraj.analysis.output import run_name
 from crosstraj.analysis.result import Analysis
+from crosstraj.report.cells import number
 from crosstraj.report.document import Block, Heading, Items, Picture, Table, Text, markdown
 
 CAPTIONS = {
@@ -19,11 +20,6 @@ CAPTIONS = {
     "in common the situation, or the background?",
     "health.png": "Effective rank and dead features",
 }
-
-
-def figure_text(value: float, form: str = ".3f") -> str:
-    """A number; what is not one is said to be so."""
-    return "NaN" if math.isnan(value) else format(value, form)
 
 
 def summary(result: Analysis, pictures: list[str]) -> str:
@@ -55,8 +51,8 @@ def summary(result: Analysis, pictures: list[str]) -> str:
     blocks += [
         Heading("Features"),
         Text(
-            f"Effective rank {figure_text(found['feature_rank'], '.1f')}; "
-            f"{figure_text(found['dead_features'], '.1%')} of the features are dead (their spread "
+            f"Effective rank {number(found['feature_rank'], '.1f')}; "
+            f"{number(found['dead_features'], '.1%')} of the features are dead (their spread "
             "is below a hundredth of the mean spread)."
         ),
         Heading("Over training"),
@@ -78,8 +74,8 @@ def _clusters(result: Analysis) -> Table:
         if kmeans
         else "networks in evaluation mode, argmax of Sinkhorn over the views in fixed shares"
     )
-    chance = f"the same clusters in any order: {figure_text(found['connectivity_chance'])}"
-    unordered = f"not knowing this one: {figure_text(found['next_entropy_unordered'], '.2f')}"
+    chance = f"the same clusters in any order: {number(found['connectivity_chance'], '.3f')}"
+    unordered = f"not knowing this one: {number(found['next_entropy_unordered'], '.2f')}"
     rows = [
         ("clusters used", f"{found['clusters_used']} of {found['clusters']}", ""),
         (
@@ -87,27 +83,27 @@ def _clusters(result: Analysis) -> Table:
             f"{found['largest_cluster']} views",
             f"equal: {found['views'] / found['clusters']:.1f}",
         ),
-        ("silhouette (cosine)", figure_text(found["silhouette"]), "no clusters: 0; best: 1"),
-        ("temporal connectivity", figure_text(found["connectivity"]), chance),
-        ("followed by itself", figure_text(found["stay"], ".1%"), ""),
-        ("entropy of the next cluster", figure_text(found["next_entropy"], ".2f"), unordered),
-        ("says of the action", figure_text(found["information_action"]), "chance: 0; all: 1"),
-        ("says of the level", figure_text(found["information_level"]), "chance: 0; all: 1"),
+        ("silhouette (cosine)", number(found["silhouette"], ".3f"), "no clusters: 0; best: 1"),
+        ("temporal connectivity", number(found["connectivity"], ".3f"), chance),
+        ("followed by itself", number(found["stay"], ".1%"), ""),
+        ("entropy of the next cluster", number(found["next_entropy"], ".2f"), unordered),
+        ("says of the action", number(found["information_action"], ".3f"), "chance: 0; all: 1"),
+        ("says of the level", number(found["information_level"], ".3f"), "chance: 0; all: 1"),
         *_levels(result),
     ]
     if not kmeans:
         uniform = f"uniform: {math.log(found['clusters']):.2f}"
         rows[2:2] = [
-            ("agreement with the raw argmax", figure_text(found["agreement"], ".1%"), ""),
-            ("code entropy", figure_text(found["code_entropy"], ".2f"), uniform),
+            ("agreement with the raw argmax", number(found["agreement"], ".1%"), ""),
+            ("code entropy", number(found["code_entropy"], ".2f"), uniform),
         ]
     if "centring_agreement" in found:
         stretch, chance = result.subject.lens.stretch, found["centring_agreement_chance"]
         rows.append(
             (
                 f"same cluster if centred by {stretch} steps, as in training, not by trajectory",
-                figure_text(found["centring_agreement"], ".1%"),
-                f"chance: {figure_text(chance, '.1%')}",
+                number(found["centring_agreement"], ".1%"),
+                f"chance: {number(chance, '.1%')}",
             )
         )
     return Table(f"A view's cluster: {how}.", ("figure", "value", "beside it"), rows)
@@ -116,21 +112,21 @@ def _clusters(result: Analysis) -> Table:
 def _levels(result: Analysis) -> list[tuple[str, str, str]]:
     """Situations or levels? Three figures, each beside its value where levels mean nothing."""
     found, (name, group) = result.figures, group_of(result.subject.views)
-    permuted = figure_text(found["levels_spanned_permuted"], ".1f")
+    permuted = number(found["levels_spanned_permuted"], ".1f")
     return [
         (
             f"{name}s that a view's cluster spans, of {len(set(group))}",
-            figure_text(found["levels_spanned"], ".1f"),
+            number(found["levels_spanned"], ".1f"),
             f"permuted clusters: {permuted}; one {name} each: 1",
         ),
         (
             f"effective {name}s per cluster over their value for permuted clusters",
-            figure_text(found["levels_per_cluster"], ".2f"),
+            number(found["levels_per_cluster"], ".2f"),
             f"whatever the {name}: 1; few {name}s each: near 0",
         ),
         (
             f"share of what clusters say that is the {name} alone",
-            figure_text(found["codes_about_level"], ".2f"),
+            number(found["codes_about_level"], ".2f"),
             f"permuted clusters: 0; the {name} alone: 1",
         ),
     ]
@@ -138,6 +134,7 @@ def _levels(result: Analysis) -> list[tuple[str, str, str]]:
 
 def _usage(found: dict[str, float]) -> str:
     p = found["usage_p"]
+    distance, chance = (number(found[f"usage_distance{end}"], ".3f") for end in ("", "_chance"))
     verdict = (
         "too few trajectories to say more"
         if math.isnan(p)
@@ -148,10 +145,10 @@ def _usage(found: dict[str, float]) -> str:
     return (
         f"{found['used_both']:.0f} clusters are used on both ({found['used_seen']:.0f} on seen, "
         f"{found['used_unseen']:.0f} on unseen levels); "
-        f"{figure_text(found['unseen_views_in_seen_clusters'], '.1%')} of the views of unseen "
+        f"{number(found['unseen_views_in_seen_clusters'], '.1%')} of the views of unseen "
         "levels are in clusters that seen levels use. Jensen-Shannon distance of the two "
-        f"{figure_text(found['usage_distance'])} (0 equal, 1 disjoint; whole trajectories dealt at "
-        f"random: {figure_text(found['usage_distance_chance'])}, p = {figure_text(p)}): {verdict}."
+        f"{distance} (0 equal, 1 disjoint; whole trajectories dealt at random: {chance}, "
+        f"p = {number(p, '.3f')}): {verdict}."
     )
 
 
@@ -162,11 +159,11 @@ def _over_training(result: Analysis) -> Block:
     rows = [
         (
             f"{m.frames:,}",
-            figure_text(m.silhouette),
-            figure_text(m.agreement, ".1%"),
+            number(m.silhouette, ".3f"),
+            number(m.agreement, ".1%"),
             str(m.used),
-            figure_text(m.health["feature_rank"], ".1f"),
-            figure_text(m.health["dead_features"], ".1%"),
+            number(m.health["feature_rank"], ".1f"),
+            number(m.health["dead_features"], ".1%"),
         )
         for m in result.moments
     ]

@@ -11,15 +11,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.axes import Axes
 
-from crosstraj.analysis.canvas import COLOURS, as_png, new_figure, over_frames
+from crosstraj.analysis.canvas import COLOURS, new_figure
 from crosstraj.analysis.measures import NAN, Floats, rank_correlation
 from crosstraj.analysis.output import run_name
 from crosstraj.analysis.result import Analysis, Choices, Moment
 from crosstraj.analysis.study import SNAPSHOT_VIEWS, over_training, prepare
-from crosstraj.analysis.summary import figure_text
 from crosstraj.config.values import LATER, NOT_IDENTITY, Config
 from crosstraj.objectives import CTRLConfig, ProtoConfig, SituationsConfig
+from crosstraj.report.cells import number
 from crosstraj.report.document import Block, Heading, Items, Picture, Table, Text, markdown
+from crosstraj.report.drawing import over_frames, png
 from crosstraj.runs.directory import dotted
 from crosstraj.runs.log import series
 
@@ -103,11 +104,11 @@ def draw(runs: list[Course]) -> bytes:
     grid = figure.subplots(2, len(games), squeeze=False)
     for column, game in enumerate(games):
         above, below = grid[:, column]
-        for number, kind in enumerate(kinds):
+        for index, kind in enumerate(kinds):
             same = [run for run in runs if run.config.env == game and temperature(run) == kind]
             seeds = {run.config.seed for run in same}
             averaged = len(seeds) == len(same) and not other_differences(same)
-            colour, label = COLOURS[number % len(COLOURS)], f"temperature {kind}"
+            colour, label = COLOURS[index % len(COLOURS)], f"temperature {kind}"
             lines(above, [paired(run)[:2] for run in same], colour, averaged, label)
             points = [np.array(series(run.rows, "unseen_return")) for run in same]
             lines(below, [(p[:, 0], p[:, 1]) for p in points if len(p)], colour, averaged, label)
@@ -118,7 +119,7 @@ def draw(runs: list[Course]) -> bytes:
             over_frames(axes)
             if axes.lines:
                 axes.legend(fontsize=8)
-    return as_png(figure)
+    return png(figure)
 
 
 Line = tuple[Floats, Floats]  # frames, values
@@ -127,8 +128,8 @@ Line = tuple[Floats, Floats]  # frames, values
 def lines(axes: Axes, runs: list[Line], colour: str, averaged: bool, label: str) -> None:
     """Every run thin, with its mean thick if there is one; a single run is its own mean."""
     mean = mean_line(runs) if averaged or len(runs) == 1 else None
-    for number, (frames, values) in enumerate(runs if len(runs) > 1 else []):
-        name = label if mean is None and number == 0 else "_"  # an underscore: not in the legend
+    for index, (frames, values) in enumerate(runs if len(runs) > 1 else []):
+        name = label if mean is None and index == 0 else "_"  # an underscore: not in the legend
         axes.plot(frames, values, "-", color=colour, linewidth=0.8, alpha=0.7, label=name)
     if mean is not None:
         axes.plot(*mean, "o-", color=colour, markersize=4, linewidth=2, label=label)
@@ -154,9 +155,9 @@ def compare(runs: list[Course], picture: str = "temperatures.png", level: int = 
                 temperature(run),
                 str(run.config.seed),
                 f"{run.frames:,}",
-                figure_text(silhouettes[-1]),
-                figure_text(returns[-1], ".2f"),
-                figure_text(rho, "+.2f"),
+                number(silhouettes[-1], ".3f"),
+                number(returns[-1], ".2f"),
+                number(rho, "+.2f"),
                 str(pairs),
             )
         )
@@ -186,7 +187,7 @@ def _between(runs: list[Course]) -> list[str]:
             np.array([silhouettes[-1] for _, silhouettes, _ in same]),
             np.array([returns[-1] for _, _, returns in same]),
         )
-        lines.append(f"{game}: {figure_text(rho, '+.2f')} over {pairs} runs")
+        lines.append(f"{game}: {number(rho, '+.2f')} over {pairs} runs")
     return lines
 
 

@@ -104,8 +104,7 @@ class Comparison:
 
     def normalisable(self, games: Iterable[str]) -> list[str]:
         """Those of the games for which a range is known: Procgen's in easy mode."""
-        easy = self.task["procgen"].get("mode") == "easy"
-        return [game for game in games if easy and game in EASY_RANGE]
+        return with_range(games, easy=self.task["procgen"].get("mode") == "easy")
 
     @property
     def shared_games(self) -> list[str]:
@@ -240,6 +239,10 @@ def balanced(variant: Variant, games: Iterable[str]) -> tuple[Scores, list[str]]
     left = [(game, seed) for game in games for seed in variant.seeds(game)[count:]]
     scores = {game: [final.held_out for final in variant.finals(game)[:count]] for game in games}
     return scores, _by_seeds(variant, left)
+
+
+def with_range(games: Iterable[str], *, easy: bool) -> list[str]:
+    return [game for game in games if easy and game in EASY_RANGE]
 
 
 def normalised_scores(scores: Scores) -> Scores:

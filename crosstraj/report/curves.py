@@ -4,18 +4,11 @@ from pathlib import Path
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from crosstraj.errors import BadInput
-from crosstraj.report.document import plain
+from crosstraj.report.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, canvas, literal, over_frames
 from crosstraj.runs.log import read_rows
-
-# Safe for colour-blind readers (Okabe and Ito).
-BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#777777"
-COLOURS = (BLUE, ORANGE, GREEN, PURPLE, "#E69F00", "#56B4E9", GREY, "#000000")
-# Colour and line of each variant; more than eight differ in their lines.
-LOOKS = [(colour, style) for style in ("-", "--", ":", "-.") for colour in COLOURS]
 
 
 def draw_curves(run: Path, out: Path) -> Path:
@@ -41,16 +34,13 @@ def curves_figure(rows: list[dict[str, Any]], title: str) -> Figure | None:
         return None
     columns = min(3, len(panels))
     lines = -(-len(panels) // columns)
-    figure = Figure(figsize=(4.2 * columns, 3.0 * lines + 0.3), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = canvas(4.2 * columns, 3.0 * lines + 0.3)
     grid = list(figure.subplots(lines, columns, squeeze=False).flat)
     for axes, (heading, series) in zip(grid, panels, strict=False):
         for key, (label, colour, style) in series.items():
             _line(axes, rows, key, label, colour, style)
         axes.set_title(heading, fontsize=10)
-        axes.set_xlabel("frames", fontsize=8)
-        axes.ticklabel_format(axis="x", style="sci", scilimits=(3, 3), useMathText=True)
-        axes.grid(alpha=0.3)
+        over_frames(axes)
         axes.legend(fontsize=8)
         if LOGARITHMIC & series.keys():
             axes.set_yscale("log")
@@ -58,12 +48,6 @@ def curves_figure(rows: list[dict[str, Any]], title: str) -> Figure | None:
         axes.set_axis_off()
     figure.suptitle(literal(title), fontsize=9)
     return figure
-
-
-def literal(name: str) -> str:
-    """A name as it is: matplotlib takes dollars for mathematics, and hides a label after `_`."""
-    shown = plain(name).replace("$", r"\$")
-    return f" {shown}" if shown.startswith("_") else shown
 
 
 Series = dict[str, tuple[str, str, str]]  # figure of a row -> label, colour, line style

@@ -59,12 +59,21 @@ def _markdown(block: Block) -> str:
         case Table(caption, head, rows):
             top, *cells = [[_marked(cell) for cell in row] for row in (head, *rows)]
             rule = ["---"] + ["---:"] * (len(head) - 1)
-            table = "\n".join(f"| {' | '.join(line)} |" for line in (top, rule, *cells))
-            return f"{_marked(caption)}\n\n{table}"
+            return f"{_marked(caption)}\n\n{_lines([top, rule, *cells])}"
         case Picture(file, caption):
             return f"![{_marked(caption)}]({file})"
         case other:
             assert_never(other)
+
+
+def _lines(rows: Iterable[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def marked_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of our own words, which may hold Markdown, such as bold; bars in them are escaped."""
+    top, *cells = [[cell.replace("|", r"\|") for cell in row] for row in (head, *rows)]
+    return "\n".join([_lines([top]), "|---" * len(top) + "|", *([_lines(cells)] if cells else [])])
 
 
 def _marked(text: str) -> str:

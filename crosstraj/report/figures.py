@@ -1,37 +1,30 @@
 """The figures of a report: learning curves, aggregates, profiles, improvements, levels won."""
 
-import io
 import math
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from crosstraj.report.comparison import Comparison, Variant
-from crosstraj.report.curves import BLUE, GREY, LOOKS, ORANGE, literal
 from crosstraj.report.document import plain
+from crosstraj.report.drawing import (
+    BLUE,
+    GREY,
+    LOOKS,
+    ORANGE,
+    canvas,
+    literal,
+    over_frames,
+    shared_curve,
+)
 from crosstraj.report.level_by_level import Outcome
 from crosstraj.report.reading import RunData
-from crosstraj.report.statistics import Estimate, mean_and_sd
-
-Curve = dict[int, list[float]]  # frames -> one return per seed
-
-
-def png(figure: Figure) -> bytes:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=110)
-    return buffer.getvalue()
-
-
-def canvas(width: float, height: float) -> Figure:
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
+from crosstraj.report.statistics import Estimate, spread
 
 
 def learning_curves(comparison: Comparison, split: str) -> Figure:
@@ -46,12 +39,10 @@ def learning_curves(comparison: Comparison, split: str) -> Figure:
             _draw_variant(axes, variant, game, split, colour, style)
         axes.set_title(literal(game), fontsize=9)
         axes.tick_params(labelsize=8)
-        axes.set_xlabel("frames", fontsize=8)
+        over_frames(axes)
         axes.set_ylabel(f"return, {split} levels", fontsize=8)
-        axes.ticklabel_format(axis="x", style="sci", scilimits=(3, 3), useMathText=True)
         drawn = [np.max(line.get_xdata(), initial=0) for line in axes.lines]
         axes.set_xlim(0, 1.03 * max(comparison.budget, *drawn, 0))  # runs end with whole rollouts
-        axes.grid(alpha=0.3)
         if not axes.lines:
             axes.text(0.5, 0.5, "not judged yet", ha="center", transform=axes.transAxes)
             axes.set_yticks([])  # there is no scale
@@ -83,17 +74,17 @@ def _draw_variant(
     axes: Axes, variant: Variant, game: str, split: str, colour: str, style: str
 ) -> None:
     runs = [variant.finished[game, seed] for seed in variant.seeds(game)]
-    curve = shared_curve(runs, lambda run: _evaluated(run, split))
+    curve = shared_curve([_evaluated(run, split) for run in runs])
     if curve:
         frames = list(curve)
-        mean, sd = (
-            np.array(column) for column in zip(*map(mean_and_sd, curve.values()), strict=True)
+        mean, sd, _ = (
+            np.array(column) for column in zip(*map(spread, curve.values()), strict=True)
         )
         axes.plot(frames, mean, style, color=colour, marker="o", markersize=3)
         if len(runs) > 1:
             axes.fill_between(frames, mean - sd, mean + sd, color=colour, alpha=0.18, linewidth=0)
     if split == "seen":  # what the agent got while it learnt, faintly behind it
-        training = shared_curve(runs, lambda run: dict(run.training))
+        training = shared_curve([dict(run.training) for run in runs])
         axes.plot(
             list(training), [float(np.mean(row)) for row in training.values()],
             style, color=colour, alpha=0.4, linewidth=0.8,
@@ -104,15 +95,8 @@ def _draw_variant(
             axes.plot(list(points), list(points.values()), ":", color=colour, linewidth=0.9)
 
 
-def shared_curve(runs: Sequence[RunData], read: Callable[[RunData], dict[int, float]]) -> Curve:
-    """Returns of all seeds at the frames that each of them has."""
-    curves = [read(run) for run in runs]
-    shared = sorted(set.intersection(*map(set, curves))) if curves else []
-    return {frames: [curve[frames] for curve in curves] for frames in shared}
-
-
 def _evaluated(run: RunData, split: str) -> dict[int, float]:
-    return {e.frames: e.seen if split == "seen" else e.held_out for e in run.evaluations}
+    return {e.frames: e.seen if split == "seen" else e.held_out for e in run.reached.evaluations}
 
 
 def intervals(found: Mapping[str, Mapping[str, Estimate]]) -> Figure:

@@ -21,7 +21,7 @@ from rich.progress import track
 
 from crosstraj.disk import make_directory, write_whole
 from crosstraj.errors import BadInput
-from crosstraj.report import figures
+from crosstraj.report import drawing, figures
 from crosstraj.report.comparison import RANGES, Comparison, compare, named
 from crosstraj.report.curves import curves_figure
 from crosstraj.report.document import (
@@ -38,7 +38,6 @@ from crosstraj.report.document import (
 from crosstraj.report.reading import RunData, find_runs, read_run
 from crosstraj.report.sections import aggregates, levels, returns, split
 from crosstraj.report.statistics import CONFIDENCE, RESAMPLES, profile
-from crosstraj.runs.log import read_rows
 
 Files = dict[str, bytes]  # by their place below the output directory
 LEVEL_COLUMNS = ("task", "budget", "variant", "game", "split", "level", "return")
@@ -91,14 +90,14 @@ def build(runs: Sequence[RunData], unreadable: Sequence[str]) -> tuple[str, list
     for index, comparison in enumerate(comparisons, 1):
         blocks += _compared(comparison, index, files)
     if len(runs) == 1:
-        blocks += _health(runs[0].path, one, files)
+        blocks += _health(runs[0], one, files)
     rows = [(c.title, *row) for c in comparisons for row in levels.level_rows(c)]
     files["levels.csv"] = _csv([LEVEL_COLUMNS, *rows])
     return title, blocks, files
 
 
-def _health(run: Path, name: str, files: Files) -> list[Block]:
-    figure = curves_figure(read_rows(run / "metrics.jsonl"), name)
+def _health(run: RunData, name: str, files: Files) -> list[Block]:
+    figure = curves_figure(run.reached.rows, name)
     if figure is None:
         return []
     shown = _picture(files, "health", figure, "Learning and health curves.")
@@ -180,7 +179,7 @@ def _aggregated(
 
 def _picture(files: Files, name: str, figure: Figure, caption: str) -> Picture:
     place = f"figures/{name}.png"
-    files[place] = figures.png(figure)
+    files[place] = drawing.png(figure)
     return Picture(place, caption)
 
 

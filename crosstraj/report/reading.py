@@ -1,5 +1,6 @@
-"""Run directories as a report reads them: what was trained, how far, and how it was judged."""
+"""Run directories as reports and tables read them: what was trained, how far, how it was judged."""
 
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -18,6 +19,45 @@ class Evaluation(NamedTuple):
     held_out: float  # and on those it is judged by: see `judged_by`
 
 
+Rows = list[dict[str, Any]]  # of metrics.jsonl, oldest first
+UNREADABLE = (OSError, LookupError, TypeError, ValueError, RecursionError)  # of a damaged log
+
+
+class Reached(NamedTuple):
+    """What a run has recorded up to its budget: what it learnt later is not counted."""
+
+    rows: Rows
+    frames: int  # of the last row; 0: not begun
+    evaluations: list[Evaluation]
+    finished: bool  # the policy was judged at the end of the budget
+
+    @property
+    def updates(self) -> Rows:
+        return [row for row in self.rows if row["row"] == "update"]
+
+
+def reached(run: Path, budget: int, levels: LevelSplit, rollout: float = math.inf) -> Reached:
+    """A run ends with the first evaluation after its budget, less than `rollout` frames after it.
+
+    One that went on may not have stopped here to be judged: then it is not finished here.
+    """
+    rows = read_rows(run / "metrics.jsonl")
+    ends = [
+        row["frames"]
+        for row in rows
+        if row["row"] == "evaluation" and budget <= row["frames"] < budget + rollout
+    ]
+    if ends:
+        rows = [row for row in rows if row["frames"] <= ends[0]]
+    evaluations = [
+        Evaluation(int(row["frames"]), float(row["seen_return"]), float(row[f"{levels}_return"]))
+        for row in rows
+        if row["row"] == "evaluation"
+    ]
+    frames = max((int(row["frames"]) for row in rows), default=0)
+    return Reached(rows, frames, evaluations, bool(ends))
+
+
 class Played(NamedTuple):
     """One episode of the last evaluation."""
 
@@ -32,9 +72,8 @@ FirstFrames = dict[tuple[str, int], set[str]]  # (split, level) -> hashes of its
 class RunData(NamedTuple):
     path: Path
     config: dict[str, Any]
-    frames: int  # reached
+    reached: Reached
     training: list[tuple[int, float]]  # frames, running mean of training returns
-    evaluations: list[Evaluation]
     episodes: list[Played]
     first_frames: FirstFrames
 
@@ -55,15 +94,15 @@ class RunData(NamedTuple):
     @property
     def final(self) -> Evaluation | None:
         """The evaluation at the end of the budget; none if the run is partial."""
-        last = self.evaluations[-1] if self.evaluations else None
-        return last if last is not None and last.frames >= self.budget else None
+        return self.reached.evaluations[-1] if self.reached.finished else None
 
     @property
     def state(self) -> str:
         if self.final is not None:
             return "finished"
-        judged = "" if self.frames < self.budget else ", not judged at the end"
-        return f"partial: {self.frames:,} of {self.budget:,} frames{judged}"
+        frames = self.reached.frames
+        judged = "" if frames < self.budget else ", not judged at the end"
+        return f"partial: {frames:,} of {self.budget:,} frames{judged}"
 
 
 def find_runs(paths: Iterable[Path]) -> list[Path]:
@@ -88,28 +127,20 @@ def read_run(path: Path) -> RunData:
     """One run, or a sentence on what is wrong with its directory."""
     try:
         config = _config(path)
-        figure = f"{judged_by(config)}_return"
-        rows = read_rows(path / "metrics.jsonl")
-        updates = [row for row in rows if row["row"] == "update"]
-        evaluations = [
-            Evaluation(int(row["frames"]), float(row["seen_return"]), float(row[figure]))
-            for row in rows
-            if row["row"] == "evaluation"
-        ]
+        found = reached(path, config["frames"], judged_by(config))
         training = [
             (int(row["frames"]), float(row["train_return"]))
-            for row in updates
+            for row in found.updates
             if "train_return" in row
         ]
-        frames = max((int(row["frames"]) for row in rows), default=0)
-        last = evaluations[-1].frames if evaluations else 0
+        last = found.evaluations[-1].frames if found.evaluations else 0
         numbered = config["env"] != "ising"  # whose number is that of a goal, not of a level
         played = read_rows(path / "episodes.jsonl")
         episodes, first_frames = _episodes(played, last, numbered=numbered)
-    except (BadInput, OSError, LookupError, TypeError, ValueError, RecursionError) as error:
+    except UNREADABLE as error:
         said = f"{type(error).__name__} {error}" if not isinstance(error, BadInput) else str(error)
         raise BadInput(f"{path} cannot be read: {said}") from error
-    return RunData(path, config, frames, training, evaluations, episodes, first_frames)
+    return RunData(path, config, found, training, episodes, first_frames)
 
 
 def judged_by(config: Mapping[str, Any]) -> LevelSplit:

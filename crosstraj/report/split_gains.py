@@ -6,7 +6,7 @@ median of -0.01). So the difference in units of the game's range stands beside i
 IQM beside the mean.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +29,10 @@ class Improvement(NamedTuple):
     ranged: float  # (split - joint) / (R_max - R_min), easy mode; NaN where no range is known
 
 
+ABSENT = Improvement(NAN, NAN)
+Means = Mapping[str, float]  # game -> mean return over seeds
+
+
 class Improvements(NamedTuple):
     games: dict[str, Improvement]  # of the means over seeds
     ratio: dict[str, Estimate]  # "mean", "median" and "IQM" over games
@@ -42,6 +46,12 @@ def improvement(game: str, split: float, joint: float, *, easy: bool) -> Improve
     return Improvement(difference / abs(joint) if joint else NAN, difference / (high - low))
 
 
+def by_game(split: Means, joint: Means, *, easy: bool) -> dict[str, Improvement]:
+    """Of every game that both have."""
+    both = [game for game in split if game in joint]
+    return {game: improvement(game, split[game], joint[game], easy=easy) for game in both}
+
+
 CENTRES: dict[str, Callable[[Matrix], Any]] = {
     "mean": np.mean,
     "median": np.median,
@@ -51,7 +61,7 @@ CENTRES: dict[str, Callable[[Matrix], Any]] = {
 
 def over_games(found: Sequence[Improvement]) -> dict[str, Improvement]:
     """Mean, median and IQM of both; NaN where a game's is, or where there is no game."""
-    columns = np.array(found or [Improvement(NAN, NAN)]).T
+    columns = np.array(found or [ABSENT]).T
     return {
         name: Improvement(*(float(centre(column)) for column in columns))
         for name, centre in CENTRES.items()
@@ -63,14 +73,14 @@ def split_over_joint(split: Scores, joint: Scores, *, easy: bool) -> Improvement
     check_games(split, joint)
     games = sorted(split)
 
-    def by_game(ours: Matrix, theirs: Matrix) -> list[Improvement]:
-        means = zip(games, ours.mean(0).tolist(), theirs.mean(0).tolist(), strict=True)
-        return [improvement(*game, easy=easy) for game in means]
+    def found_in(*tables: Matrix) -> dict[str, Improvement]:
+        means = (dict(zip(games, table.mean(0).tolist(), strict=True)) for table in tables)
+        return by_game(*means, easy=easy)
 
-    def statistic(ours: Matrix, theirs: Matrix) -> Matrix:
-        return np.array([*over_games(by_game(ours, theirs)).values()]).ravel()
+    def statistic(*tables: Matrix) -> Matrix:
+        return np.array([*over_games([*found_in(*tables).values()]).values()]).ravel()
 
     tables = [matrix(split), matrix(joint)]
     found = bootstrap(tables, statistic)
     ratio, ranged = (dict(zip(CENTRES, found[part::2], strict=True)) for part in (0, 1))
-    return Improvements(dict(zip(games, by_game(*tables), strict=True)), ratio, ranged)
+    return Improvements(found_in(*tables), ratio, ranged)

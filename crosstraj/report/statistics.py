@@ -6,8 +6,10 @@ depends on its scores alone. One seed has no interval. A NaN, which a comparison
 low score, makes the whole statistic NaN.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,9 +39,29 @@ def matrix(scores: Scores) -> Matrix:
     return np.array([scores[game] for game in sorted(scores)], float).T
 
 
-def mean_and_sd(values: Sequence[float]) -> tuple[float, float]:
-    """Mean and standard deviation of a sample; one value has no deviation: NaN."""
-    return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else NAN
+class Spread(NamedTuple):
+    """Mean over seeds, and their sample standard deviation: none for a single one."""
+
+    mean: float
+    deviation: float | None
+    seeds: int
+
+
+def spread(values: Iterable[float]) -> Spread:
+    """Of all values: a NaN among them makes it NaN."""
+    known = list(values)
+    if not known:
+        return Spread(NAN, None, 0)
+    if all(map(math.isfinite, known)):
+        mean, deviation = fmean(known), stdev(known) if len(known) > 1 else None
+    else:
+        mean, deviation = sum(known) / len(known), NAN if len(known) > 1 else None
+    return Spread(mean, deviation, len(known))
+
+
+def finite_spread(values: Iterable[float]) -> Spread:
+    """What is not finite is left out, and the number of seeds says so."""
+    return spread(value for value in values if math.isfinite(value))
 
 
 AGGREGATES: dict[str, Callable[[Matrix], float]] = {

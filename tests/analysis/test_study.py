@@ -17,7 +17,7 @@ import pytest
 import torch
 from PIL import Image
 
-from crosstraj.analysis import canvas, cluster_levels, explore, figures, output, pictures
+from crosstraj.analysis import cluster_levels, explore, figures, output, pictures
 from crosstraj.analysis.embed import Lens, prototype_clusters
 from crosstraj.analysis.play import Views
 from crosstraj.analysis.result import Choices
@@ -29,6 +29,7 @@ from crosstraj.config.values import preset
 from crosstraj.learning.load import read_weights
 from crosstraj.learning.state import Training
 from crosstraj.objectives.ctrl import CTRL, CTRLConfig
+from crosstraj.report.drawing import png
 from crosstraj.runs import checkpoint
 from crosstraj.runs.log import series
 from tests.conftest import Trained
@@ -47,7 +48,7 @@ def only(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Any], None]:
 
     def draw(name: str, drawing: Any) -> None:
         def pictures_of(result: Any) -> dict[str, bytes]:
-            return {name: canvas.as_png(drawing(result))}
+            return {name: png(drawing(result))}
 
         monkeypatch.setattr("crosstraj.analysis.figures.draw", pictures_of)
 

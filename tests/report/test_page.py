@@ -16,7 +16,7 @@ from crosstraj.cli.main import main
 from crosstraj.config.values import EvaluationConfig, preset
 from crosstraj.envs import ProcgenConfig
 from crosstraj.policies.daac import DAACConfig
-from crosstraj.report import figures, statistics
+from crosstraj.report import drawing, figures, statistics
 from crosstraj.report.comparison import compare, named
 from crosstraj.report.document import Heading, Items, Picture, Table, Text, html, latex, markdown
 from crosstraj.report.level_by_level import (
@@ -41,7 +41,7 @@ def quick(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     """Pictures are drawn only for tests that look at them, and intervals from few resamples."""
     monkeypatch.setattr(statistics, "RESAMPLES", 50)
     if "drawn" not in request.keywords:
-        monkeypatch.setattr(figures, "png", lambda figure: b"not drawn")
+        monkeypatch.setattr(drawing, "png", lambda figure: b"not drawn")
 
 
 def make_run(

@@ -24,11 +24,12 @@ from crosstraj.report.statistics import (
     Estimate,
     Scores,
     aggregate,
+    finite_spread,
     matrix,
-    mean_and_sd,
     mean_difference,
     probability_of_improvement,
     profile,
+    spread,
 )
 
 
@@ -59,10 +60,23 @@ def by_scipy(statistic: Callable[..., float], samples: list[list[float]]) -> tup
 
 
 def test_mean_and_deviation_are_those_of_a_sample() -> None:
-    assert mean_and_sd([1.0, 3.0]) == (2.0, pytest.approx(math.sqrt(2)))
-    mean, sd = mean_and_sd([4.0])
-    assert mean == 4.0
-    assert math.isnan(sd)
+    assert spread([1.0, 3.0]) == (2.0, pytest.approx(math.sqrt(2)), 2)
+    assert spread([4.0]) == (4.0, None, 1)
+    assert spread([]).seeds == 0
+
+
+def test_a_value_that_is_not_finite_shows_or_is_left_out() -> None:
+    """Reports name it and show NaN; tables of experiments leave it out and count the others."""
+    nan, inf = math.nan, math.inf
+    for values in ([1.0, nan], [nan, nan], [inf, -inf], [1.0, inf]):
+        mean, deviation, seeds = spread(values)
+        assert not math.isfinite(mean)
+        assert deviation is not None
+        assert math.isnan(deviation)
+        assert seeds == 2
+    assert spread([nan])[1:] == (None, 1)
+    assert finite_spread([2.0, nan, inf]) == (2.0, None, 1)
+    assert finite_spread([nan]).seeds == 0
 
 
 def test_aggregates_by_hand() -> None:

@@ -4,12 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from crosstraj.analysis.margins.measure import Margins
 from crosstraj.errors import BadInput
-from crosstraj.report.curves import BLUE, GREEN, GREY, ORANGE, PURPLE
+from crosstraj.report.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, canvas
 
 
 def write(out: Path, found: Margins, figures: dict[str, Any]) -> tuple[Path, Path]:
@@ -25,8 +24,7 @@ def write(out: Path, found: Margins, figures: dict[str, Any]) -> tuple[Path, Pat
 
 
 def draw(found: Margins, title: str) -> Figure:
-    figure = Figure(figsize=(12.6, 3.6), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = canvas(12.6, 3.6)
     left, *right = figure.subplots(1, 3)
     for (name, margin), colour in zip(found.margin.items(), (BLUE, ORANGE, GREY), strict=True):
         left.ecdf(margin, color=colour, label=name)

@@ -10,14 +10,14 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table as Printed
 
-from crosstraj.analysis.canvas import as_png, new_figure
+from crosstraj.analysis.canvas import new_figure
 from crosstraj.analysis.output import Output
 from crosstraj.analysis.probes.judge import Judgement
 from crosstraj.analysis.probes.record import HORIZON
 from crosstraj.analysis.probes.study import Result
-from crosstraj.analysis.summary import figure_text
-from crosstraj.report.curves import BLUE, GREY, ORANGE, literal
+from crosstraj.report.cells import number
 from crosstraj.report.document import Block, Heading, Items, Picture, Table, Text, as_json, markdown
+from crosstraj.report.drawing import BLUE, GREY, ORANGE, literal, png
 from crosstraj.report.statistics import CONFIDENCE, Estimate
 
 WIDTH = 110  # of what is printed to a file
@@ -46,7 +46,7 @@ def write(result: Result, output: Output) -> list[Path]:
     return [
         output.write("probe.md", document(result).encode()),
         output.write("probe.json", as_json(values).encode()),
-        output.write("probe.png", as_png(draw(result))),
+        output.write("probe.png", png(draw(result))),
     ]
 
 
@@ -69,8 +69,8 @@ def rows(result: Result, kind: Kind, between: str) -> list[list[str]]:
             value, low, high = getattr(judgement, f"{kind.key}{ending}")
             form = "+.3f" if ending else ".3f"
             interval = f"{between}[{low:{form}}, {high:{form}}]" if low < high else ""
-            cells.append(figure_text(value, form) + interval)
-        table.append([*cells, figure_text(getattr(judgement, f"held_{kind.key}"))])
+            cells.append(number(value, form) + interval)
+        table.append([*cells, number(getattr(judgement, f"held_{kind.key}"), ".3f")])
     return table
 
 

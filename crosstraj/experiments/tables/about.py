@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from crosstraj.experiments.file import Experiment
-from crosstraj.experiments.tables.results import Result, write_json
-from crosstraj.experiments.tables.returns import heading
-from crosstraj.report.cells import NONE, row
-from crosstraj.runs.log import read_rows
+from crosstraj.experiments.tables.page import heading, write_page
+from crosstraj.experiments.tables.results import Result, updates
+from crosstraj.report.cells import NONE, number
+from crosstraj.report.document import marked_table
 
 LAST = 4  # updates whose figures are averaged: one rollout's are noisy
 FIGURES = {  # of a row -> heading
@@ -88,17 +88,15 @@ def about(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
         f for f in FIGURES if any(not math.isnan(v[f]) for g in games.values() for v in g.values())
     ]
     lines = [
-        row("game", "variant", *(FIGURES[figure] for figure in shown)),
-        "|---" * (len(shown) + 2) + "|",
+        [game, variant, *(number(figures[figure], ".3f", absent=NONE) for figure in shown)]
+        for game, variants in games.items()
+        for variant, figures in variants.items()
     ]
-    for game, variants in games.items():
-        for variant, figures in variants.items():
-            lines.append(row(game, variant, *(text(figures[figure]) for figure in shown)))
+    table = marked_table(["game", "variant", *(FIGURES[figure] for figure in shown)], lines)
     verdicts = {demand.words: judged(demand, plan.judge, games) for demand in DEMANDS}
-    parts = [heading(plan, results), "\n".join(lines), demands(verdicts), NOTES]
-    (out / "table.md").write_text("\n\n".join(parts) + "\n")
+    parts = [heading(plan, results), table, demands(verdicts), NOTES]
     found = {"experiment": plan.name, "scale": plan.scale, "games": games, "demands": verdicts}
-    return [out / "table.md", write_json(out / "table.json", found)]
+    return write_page(out, parts, found)
 
 
 NOTES = (
@@ -122,12 +120,8 @@ def by_game(results: list[Result]) -> dict[str, ByVariant]:
 
 
 def last_figures(result: Result) -> Figures:
-    rows = [
-        row
-        for row in read_rows(Path(result.directory) / "metrics.jsonl")
-        if row["row"] == "update" and row["frames"] <= result.frames
-    ]
-    return {figure: mean([r[figure] for r in rows[-LAST:] if figure in r]) for figure in FIGURES}
+    rows = updates(result)[-LAST:]
+    return {figure: mean([r[figure] for r in rows if figure in r]) for figure in FIGURES}
 
 
 def mean_of(cells: list[Figures]) -> Figures:
@@ -150,14 +144,10 @@ def judged(demand: Demand, judge: str, games: dict[str, ByVariant]) -> dict[str,
 
 
 def demands(verdicts: dict[str, dict[str, float]]) -> str:
-    lines = [row("demand", "holds in", "not in"), "|---" * 3 + "|"]
+    lines = []
     for words, margins in verdicts.items():
         known = {game: margin for game, margin in margins.items() if not math.isnan(margin)}
         fails = [game for game, margin in known.items() if margin <= 0]
         holds = f"{len(known) - len(fails)} of {len(known)}" if known else NONE
-        lines.append(row(words, holds, ", ".join(fails) if known else NONE))
-    return "\n".join(lines)
-
-
-def text(value: float) -> str:
-    return NONE if math.isnan(value) else f"{value:.3f}"
+        lines.append([words, holds, ", ".join(fails) if known else NONE])
+    return marked_table(["demand", "holds in", "not in"], lines)

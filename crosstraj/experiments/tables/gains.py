@@ -4,10 +4,12 @@ from pathlib import Path
 from statistics import fmean
 
 from crosstraj.experiments.file import Experiment
-from crosstraj.experiments.tables.results import Result, write_json
-from crosstraj.experiments.tables.returns import by_cell, details, draw, heading, notes
-from crosstraj.experiments.tables.scores import Cells
-from crosstraj.report.cells import NONE, number, row
+from crosstraj.experiments.tables.page import heading, write_page
+from crosstraj.experiments.tables.results import Result
+from crosstraj.experiments.tables.returns import by_cell, details, draw, notes
+from crosstraj.experiments.tables.scores import returns_of
+from crosstraj.report.cells import NONE, number, with_interval
+from crosstraj.report.document import marked_table
 from crosstraj.report.paired import EXACT, Verdict, in_words, is_shown, verdict
 from crosstraj.report.statistics import RESAMPLES, Estimate
 
@@ -38,7 +40,6 @@ def paired(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
     parts = [heading(plan, results), gains(plan.baseline, games, found), "\n".join(said)]
     parts += [ground(plan.baseline, baseline, chance), MEANING, *left_out(found)]
     parts += [details(cells, plan.levels), notes(results, plan.levels)]
-    (out / "table.md").write_text("\n\n".join(parts) + "\n")
     values = {
         "experiment": plan.name,
         "scale": plan.scale,
@@ -48,48 +49,35 @@ def paired(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
         "verdicts": found,
         "runs": results,
     }
-    picture = draw(plan, cells, out / "figure.png")
-    return [out / "table.md", write_json(out / "table.json", values), picture]
-
-
-def returns_of(cells: Cells, variant: str, games: list[str]) -> dict[str, dict[int, float]]:
-    """Held-out returns of the finished runs of a variant, by game and seed."""
-    return {
-        game: {r.seed: r.score for r in cells.get((variant, game), []) if r.finished}
-        for game in games
-    }
+    return [*write_page(out, parts, values), draw(plan, cells, out / "figure.png")]
 
 
 def gains(baseline: str, games: list[str], found: dict[str, Verdict]) -> str:
     """A line per variant: gain by game, gain of all with its interval, p, pairs."""
     head = (f"gain over {baseline}, %", *games, "all games", "p", "pairs")
-    lines = [row(*head), "|---" * len(head) + "|"]
+    lines = []
     for variant, one in found.items():
         shown = [percent(one.by_game[g]) if g in one.by_game else NONE for g in games]
-        whole = interval(one.gain) if one.pairs else NONE
+        whole = percent(*one.gain) if one.pairs else NONE
         p = f"{one.p:.2g}" if one.pairs else NONE
         whole = f"**{whole}**" if is_shown(one) else whole
-        lines.append(row(variant, *shown, whole, p, str(one.pairs)))
-    return "\n".join(lines)
+        lines.append([variant, *shown, whole, p, str(one.pairs)])
+    return marked_table(head, lines)
 
 
-def percent(share: float) -> str:
-    return number(100 * share, 1, sign="+")
-
-
-def interval(gain: Estimate) -> str:
-    value, low, high = map(percent, gain)
-    return value if low == "NaN" else f"{value} [{low}, {high}]"
+def percent(*shares: float) -> str:
+    """A share of what was learnt, with its interval if it has one."""
+    return with_interval(Estimate(*(100 * share for share in shares)), "+.1f")
 
 
 def ground(baseline: str, scores: dict[str, dict[int, float]], chance: dict[str, float]) -> str:
     """What the gains are shares of: the baseline above random play, by game."""
-    lines = [row("game", "random play", baseline, "above random"), "|---" * 4 + "|"]
+    lines = []
     for game, by_seed in scores.items():
         mean = fmean(by_seed.values()) if by_seed else float("nan")
         values = (chance[game], mean, mean - chance[game])
-        lines.append(row(game, *map(number, values)))
-    return "\n".join(lines)
+        lines.append([game, *map(number, values)])
+    return marked_table(["game", "random play", baseline, "above random"], lines)
 
 
 def left_out(found: dict[str, Verdict]) -> list[str]:

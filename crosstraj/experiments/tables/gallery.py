@@ -4,14 +4,16 @@ They read the weights of finished runs, which play a little: it takes a minute o
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 from crosstraj.experiments.file import Experiment
-from crosstraj.experiments.tables.results import Result, spread, write_json
-from crosstraj.experiments.tables.returns import heading
-from crosstraj.report.cells import row
+from crosstraj.experiments.tables.page import heading, unreadable, write_page
+from crosstraj.experiments.tables.results import Result
+from crosstraj.report.cells import rounded
+from crosstraj.report.document import marked_table
+from crosstraj.report.statistics import finite_spread
 
 Found = TypeVar("Found")
 SAMPLES = (
@@ -45,29 +47,22 @@ def label(result: Result, results: list[Result]) -> str:
 
 
 def written(
-    plan: Experiment, results: list[Result], out: Path, table: list[str], values: object, note: str
+    plan: Experiment, results: list[Result], out: Path, table: str, values: object, note: str
 ) -> list[Path]:
-    """table.md and table.json."""
-    text = [heading(plan, results), "\n".join(table), note]
-    text += [f"- {r.directory} could not be read: {r.trouble}" for r in results if r.trouble]
-    (out / "table.md").write_text("\n\n".join(text) + "\n")
+    parts = [heading(plan, results), table, note, *unreadable(results)]
     whole = {"experiment": plan.name, "scale": plan.scale, "rows": values, "runs": results}
-    return [out / "table.md", write_json(out / "table.json", whole)]
-
-
-def head(*names: str) -> list[str]:
-    return [row(*names), "|---" * len(names) + "|"]
+    return write_page(out, parts, whole)
 
 
 def samples(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
     from crosstraj.analysis import gallery
 
     found = [one for run in looked_at(results, gallery.samples) for one in run]
-    table = head("game", "variant", "cluster", "views", "levels")
-    table += [
-        row(one.game, one.variant, str(one.cluster), str(one.views), str(one.levels))
+    lines = [
+        [one.game, one.variant, str(one.cluster), str(one.views), str(one.levels)]
         for one in sorted(found, key=lambda one: (one.game, one.variant, one.rank))
     ]
+    table = marked_table(["game", "variant", "cluster", "views", "levels"], lines)
     values = [{k: v for k, v in one._asdict().items() if k != "states"} for one in found]
     files = written(plan, results, out, table, values, SAMPLES)
     return [*files, *picture(out, gallery.draw_samples(found) if found else None)]
@@ -77,12 +72,12 @@ def maps(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
     from crosstraj.analysis import gallery
 
     found = [one for run in looked_at(results, gallery.maps) for one in run]
-    table = head("variant", "frames", "silhouette", "clusters used")
     used = {id(one): len(set(one.cluster[one.cluster >= 0].tolist())) for one in found}
-    table += [
-        row(one.variant, f"{one.frames:,}", str(spread([one.silhouette])), str(used[id(one)]))
+    lines = [
+        [one.variant, f"{one.frames:,}", last_of([(0, one.silhouette)]), str(used[id(one)])]
         for one in found
     ]
+    table = marked_table(["variant", "frames", "silhouette", "clusters used"], lines)
     values = [
         {"variant": one.variant, "frames": one.frames, "silhouette": one.silhouette}
         for one in found
@@ -95,12 +90,18 @@ def course(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
     from crosstraj.analysis import gallery
 
     found = looked_at(results, gallery.course)
-    table = head("variant", "L_clust", "L_pred", "alike", "in any order")
-    for one in found:
-        last = [points[-1:] for points in (one.cluster, one.predict, one.alike, one.chance)]
-        table.append(row(one.variant, *(str(spread(v for _, v in points)) for points in last)))
+    lines = [
+        [one.variant, *map(last_of, (one.cluster, one.predict, one.alike, one.chance))]
+        for one in found
+    ]
+    table = marked_table(["variant", "L_clust", "L_pred", "alike", "in any order"], lines)
     files = written(plan, results, out, table, [one._asdict() for one in found], COURSE)
     return [*files, *picture(out, gallery.draw_courses(found) if found else None)]
+
+
+def last_of(points: Sequence[tuple[float, float]]) -> str:
+    """The newest value of a figure."""
+    return rounded(finite_spread(value for _, value in points[-1:]))
 
 
 def temperature(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
@@ -118,7 +119,10 @@ def temperature(plan: Experiment, results: list[Result], out: Path) -> list[Path
         {"run": str(one.run), "temperature": temperatures.temperature(one), "moments": one.moments}
         for one in found
     ]
-    return [*written(plan, results, out, parts, correlations, "Games are kept apart."), *files]
+    return [
+        *written(plan, results, out, "\n".join(parts), correlations, "Games are kept apart."),
+        *files,
+    ]
 
 
 def picture(out: Path, data: bytes | None, name: str = "figure.png") -> list[Path]:

@@ -8,16 +8,15 @@ import math
 import statistics
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from crosstraj.experiments.file import Experiment
-from crosstraj.experiments.tables.results import Result, write_json
-from crosstraj.experiments.tables.returns import heading
+from crosstraj.experiments.tables.page import heading, write_page
+from crosstraj.experiments.tables.results import Result, updates
 from crosstraj.learning.watch import fallen_rank, first_rank
-from crosstraj.report.cells import NONE, row
-from crosstraj.runs.log import read_rows
-
-Rows = list[dict[str, Any]]  # of updates, oldest first
+from crosstraj.report.cells import NONE, small_number
+from crosstraj.report.document import marked_table
+from crosstraj.report.reading import Rows
 
 
 class Criterion(NamedTuple):
@@ -72,25 +71,19 @@ def health(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
     """A line per run and criterion by criterion; what does not hold is in bold."""
     begun = [(result, measures(updates(result))) for result in results if result.frames]
     names = [criterion.name for criterion in CRITERIA]
-    lines = [
-        row("variant", "game", "seed", "frames", *names, "all hold"),
-        "|---" * (len(names) + 5) + "|",
-        row("*demand*", "", "", "", *(criterion.demand for criterion in CRITERIA), ""),
-    ]
+    head = ["variant", "game", "seed", "frames", *names, "all hold"]
+    lines = [["*demand*", *[""] * 3, *(criterion.demand for criterion in CRITERIA), ""]]
     for run, values in begun:
         figures = [shown(c, value) for c, value in zip(CRITERIA, values, strict=True)]
         verdict = NONE if not complete(values) else "yes" if all_hold(values) else "**no**"
-        lines.append(
-            row(run.variant, run.game, str(run.seed), f"{run.frames:,}", *figures, verdict)
-        )
+        lines.append([run.variant, run.game, str(run.seed), f"{run.frames:,}", *figures, verdict])
     judged = [values for _, values in begun if complete(values)]
     columns = list(zip(*judged, strict=True)) or [()] * len(names)
     holds = {
         c.name: sum(map(c.holds, column)) for c, column in zip(CRITERIA, columns, strict=True)
     } | {"all": sum(map(all_hold, judged))}
-    lines.append(row("**holds**", *[""] * 3, *(f"{n} of {len(judged)}" for n in holds.values())))
-    text = [heading(plan, results), "\n".join(lines), *folded(results), NOTES]
-    (out / "table.md").write_text("\n\n".join(text) + "\n")
+    lines.append(["**holds**", *[""] * 3, *(f"{n} of {len(judged)}" for n in holds.values())])
+    parts = [heading(plan, results), marked_table(head, lines), *folded(results), NOTES]
     found = {
         "experiment": plan.name,
         "scale": plan.scale,
@@ -103,7 +96,7 @@ def health(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
             for r, values in begun
         ],
     }
-    return [out / "table.md", write_json(out / "table.json", found)]
+    return write_page(out, parts, found)
 
 
 NOTES = (
@@ -125,14 +118,6 @@ def folded(results: list[Result]) -> list[str]:
     return ["\n".join(said)] if said else []
 
 
-def updates(result: Result) -> Rows:
-    return [
-        row
-        for row in read_rows(Path(result.directory) / "metrics.jsonl")
-        if row["row"] == "update" and row["frames"] <= result.frames
-    ]
-
-
 def measures(rows: Rows) -> tuple[float, ...]:
     return tuple(criterion.measure(rows) for criterion in CRITERIA)
 
@@ -148,5 +133,5 @@ def all_hold(values: tuple[float, ...]) -> bool:
 def shown(criterion: Criterion, value: float) -> str:
     if math.isnan(value):
         return NONE
-    text = f"{value:.1e}" if 0 < abs(value) < 0.005 else f"{value:.2f}"
+    text = small_number(value, 1)
     return text if criterion.holds(value) else f"**{text}**"

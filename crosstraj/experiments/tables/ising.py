@@ -19,24 +19,24 @@ from crosstraj.experiments.tables.ising_runs import (
     largest_change,
     measured,
 )
-from crosstraj.experiments.tables.results import Result, Spread, spread, write_json
-from crosstraj.experiments.tables.returns import heading
-from crosstraj.report.cells import row
+from crosstraj.experiments.tables.page import heading, unreadable, write_page
+from crosstraj.experiments.tables.results import Result
+from crosstraj.report.cells import number, with_deviation
+from crosstraj.report.document import marked_table
+from crosstraj.report.statistics import Spread, finite_spread
 
 
 def ising(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
     rows = measured(results)
     found = answers(rows)
-    text = [heading(plan, results), table(rows), sentences(rows, found), NOTES]
-    text += [f"- {r.directory} could not be read: {r.trouble}" for r in results if r.trouble]
-    (out / "table.md").write_text("\n\n".join(text) + "\n")
+    parts = [heading(plan, results), table(rows), sentences(rows, found), NOTES]
     values = {
         "experiment": plan.name,
         "scale": plan.scale,
         "largest change in silhouette at, by seed": {str(s): e for s, e in found.items()},
         "runs": [{**r._asdict(), "uniform": r.uniform, "share": r.share} for r in rows],
     }
-    files = [out / "table.md", write_json(out / "table.json", values)]
+    files = write_page(out, [*parts, *unreadable(results)], values)
     if rows:
         files.append(draw_study(rows, out / "figure.png"))
     return [*files, draw_task(out / "task.png")]
@@ -48,7 +48,7 @@ def table(rows: list[Row]) -> str:
         *("change per cluster", "Rand index", "Rand index, equal actions", "the same, k-means"),
         *("paper: return", "paper: silhouette", "paper: change per cluster"),
     )
-    lines = [row(*head), "|---" * len(head) + "|"]
+    lines = []
     by_seed = {
         seed: changes({r.clusters: r.silhouette for r in rows if r.seed == seed})
         for seed in {r.seed for r in rows}
@@ -56,30 +56,32 @@ def table(rows: list[Row]) -> str:
     paper = changes({e: silhouette for e, (_, silhouette) in PAPER.items()})
     for clusters in sorted({r.clusters for r in rows}):
         cell = [r for r in rows if r.clusters == clusters]
-        change = spread(by_seed[r.seed].get(clusters, math.nan) for r in cell)
+        change = finite_spread(by_seed[r.seed].get(clusters, math.nan) for r in cell)
         score, silhouette = PAPER.get(clusters, (math.nan, math.nan))
         figures = [
-            *(spread(r.score for r in cell), spread(r.share for r in cell)),
-            *(spread(r.silhouette for r in cell), change),
-            *(spread(r.rand for r in cell), spread(r.rand_alike for r in cell)),
-            spread(r.rand_means for r in cell),
+            *(finite_spread(r.score for r in cell), finite_spread(r.share for r in cell)),
+            *(finite_spread(r.silhouette for r in cell), change),
+            *(finite_spread(r.rand for r in cell), finite_spread(r.rand_alike for r in cell)),
+            finite_spread(r.rand_means for r in cell),
         ]
         printed = (score, silhouette, paper.get(clusters, math.nan))
-        lines.append(row(str(clusters), str(len(cell)), *map(shown, figures), *map(plain, printed)))
-    lines += bounds(rows, len(head))
-    return "\n".join(lines)
+        lines.append(
+            [str(clusters), str(len(cell)), *map(shown, figures)]
+            + [number(value, ".3f", absent="") for value in printed]
+        )
+    return marked_table(head, [*lines, *bounds(rows, len(head))])
 
 
-def bounds(rows: list[Row], columns: int) -> list[str]:
+def bounds(rows: list[Row], columns: int) -> list[list[str]]:
     """What no learning earns: once per seed, for they do not depend on the clusters."""
     first = {r.seed: r for r in rows}.values()
     kinds = {
-        "uniform policy": spread(r.uniform for r in first),
-        "best arm": spread(max(r.arms) for r in first),
-        "worst arm": spread(min(r.arms) for r in first),
+        "uniform policy": finite_spread(r.uniform for r in first),
+        "best arm": finite_spread(max(r.arms) for r in first),
+        "worst arm": finite_spread(min(r.arms) for r in first),
     }
     return [
-        row(name, str(value.seeds), shown(value), *[""] * (columns - 3))
+        [name, str(value.seeds), shown(value), *[""] * (columns - 3)]
         for name, value in kinds.items()
     ]
 
@@ -91,7 +93,7 @@ def sentences(rows: list[Row], found: dict[int, int]) -> str:
     right = sum(e == TRUTH for e in found.values())
     chosen = ", ".join(f"{e} (seed {seed})" for seed, e in found.items())
     means = {
-        e: spread(r.silhouette for r in rows if r.clusters == e and r.seed in found).mean
+        e: finite_spread(r.silhouette for r in rows if r.clusters == e and r.seed in found).mean
         for e in RULE
     }
     together = largest_change(means)
@@ -104,14 +106,7 @@ def sentences(rows: list[Row], found: dict[int, int]) -> str:
 
 
 def shown(value: Spread) -> str:
-    if not value.seeds:
-        return "-"
-    small = f"{value.mean:.3f}"
-    return small if value.deviation is None else f"{small} ± {value.deviation:.3f}"
-
-
-def plain(value: float) -> str:
-    return f"{value:.3f}" if math.isfinite(value) else ""
+    return with_deviation(value, ".3f", absent="-")
 
 
 NOTES = """\

@@ -7,22 +7,19 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
 
 from crosstraj.envs import IsingConfig, IsingVectorEnv
 from crosstraj.envs.ising.lattice import picture
 from crosstraj.experiments.tables.ising_runs import PAPER, RULE, TRUTH, Row, changes
-from crosstraj.experiments.tables.results import spread
-from crosstraj.report.curves import BLUE, GREEN, GREY, ORANGE, PURPLE
+from crosstraj.report.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, canvas
+from crosstraj.report.statistics import finite_spread
 
 COLOURS = (BLUE, GREEN, PURPLE, "#E69F00", ORANGE)  # of the models, hot to cold
 
 
 def draw_study(rows: Sequence[Row], path: Path) -> Path:
     """Return, silhouette, its change and the Rand index, by number of clusters."""
-    figure = Figure(figsize=(10, 6.4), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = canvas(10, 6.4)
     grid = figure.subplots(2, 2)
     clusters = sorted({r.clusters for r in rows})
     place = {e: index for index, e in enumerate(clusters)}
@@ -62,7 +59,7 @@ def _by_clusters(
     for index, e in enumerate(clusters):
         values = [figure(r) for r in rows if r.clusters == e]
         axes.plot([index] * len(values), values, ".", color=colour, alpha=0.4, markersize=4)
-    means = [spread(figure(r) for r in rows if r.clusters == e).mean for e in clusters]
+    means = [finite_spread(figure(r) for r in rows if r.clusters == e).mean for e in clusters]
     axes.plot(range(len(clusters)), means, "-", color=colour, label=label)
 
 
@@ -74,7 +71,7 @@ def _returns(axes: Axes, rows: Sequence[Row], clusters: list[int]) -> None:
         "worst arm": lambda r: min(r.arms),
     }
     for (name, figure), colour in zip(lines.items(), (GREEN, GREY, ORANGE), strict=True):
-        mean = spread(figure(r) for r in rows).mean
+        mean = finite_spread(figure(r) for r in rows).mean
         axes.axhline(mean, color=colour, linestyle="--", linewidth=1, label=name)
 
 
@@ -92,8 +89,7 @@ def _changes(axes: Axes, rows: Sequence[Row]) -> None:
 def draw_task(path: Path, instance: int = 3) -> Path:
     """The five models and the goal; what choosing each of them earns under both rewards."""
     config = IsingConfig(instance=instance)
-    figure = Figure(figsize=(10, 5.2), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = canvas(10, 5.2)
     above: list[Any] = [name for name in ("0", "1", "2", "3", "4", "goal") for _ in range(2)]
     below: list[Any] = ["energy"] * 6 + ["literal"] * 6
     panels = figure.subplot_mosaic([above, below], height_ratios=(1, 1.3))

@@ -1,17 +1,14 @@
 """What the runs of an experiment have reached, read from their directories alone."""
 
 import math
-import statistics
-from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from crosstraj.config.values import LevelSplit
-from crosstraj.errors import BadInput
 from crosstraj.experiments.random_play import read as read_chance
 from crosstraj.experiments.runs import Job
-from crosstraj.report.document import as_json
+from crosstraj.report.reading import UNREADABLE, Rows, reached
 from crosstraj.runs.log import read_rows
 
 
@@ -40,58 +37,35 @@ class Result(NamedTuple):
         return self.figures.get(f"{self.levels}_return", math.nan)
 
 
-class Spread(NamedTuple):
-    """Mean over seeds, and their sample standard deviation: none for a single one."""
-
-    mean: float
-    deviation: float | None
-    seeds: int
-
-    def __str__(self) -> str:
-        if not self.seeds:
-            return "-"
-        small = f"{self.mean:.2e}" if 0 < abs(self.mean) < 0.005 else f"{self.mean:.2f}"
-        return small if self.deviation is None else f"{small} ± {self.deviation:.2g}"
-
-
-def spread(values: Iterable[float]) -> Spread:
-    """What is not finite is left out, and the number of seeds says so."""
-    finite = [value for value in values if math.isfinite(value)]
-    if not finite:
-        return Spread(math.nan, None, 0)
-    deviation = statistics.stdev(finite) if len(finite) > 1 else None
-    return Spread(statistics.fmean(finite), deviation, len(finite))
-
-
 def read_result(job: Job, levels: LevelSplit = "unseen") -> Result:
     run, directory = job.planned, job.logs
     easy = job.config.procgen.mode == "easy"
     known = (run.variant, run.game, run.seed, run.frames, str(directory), easy)
     try:
-        rows, timing = (read_rows(directory / f"{log}.jsonl") for log in ("metrics", "timing"))
-        # A run that went on may not have stopped here to be judged: then it is not finished here.
-        end = range(run.frames, run.frames + job.config.rollout_frames)
-        judged = [row for row in rows if row["row"] == "evaluation" and row["frames"] in end]
-        if judged:
-            rows = [row for row in rows if row["frames"] <= judged[0]["frames"]]
-        frames = rows[-1]["frames"] if rows else 0
-        seconds = [row["seconds"] for row in timing if row["frames"] <= frames]
+        found = reached(directory, run.frames, levels, job.config.rollout_frames)
+        timing = read_rows(directory / "timing.jsonl")
+        seconds = [row["seconds"] for row in timing if row["frames"] <= found.frames]
+        speed = found.frames / sum(seconds) if seconds else math.nan
         figures: dict[str, float] = {}
         extremes: dict[str, tuple[float, float]] = {}
-        for row in rows:
+        for row in found.rows:
             new = {key: value for key, value in row.items() if key not in ("row", "frames")}
             figures |= new
             for key, value in new.items():
                 low, high = extremes.get(key, (value, value))
                 extremes[key] = (min(low, value), max(high, value))
-        name = f"{levels}_return"
-        curve = [(row["frames"], row[name]) for row in rows if name in row]
-    except (BadInput, OSError, LookupError, TypeError) as error:
+    except UNREADABLE as error:
         said = f"{type(error).__name__}: {error}"
         return Result(*known, 0, False, levels, [], {}, {}, math.nan, said)
-    chance = read_chance(job.config, levels)
-    speed = frames / sum(seconds) if seconds else math.nan
-    return Result(*known, frames, bool(judged), levels, curve, figures, extremes, speed, "", chance)
+    curve = [(judged.frames, judged.held_out) for judged in found.evaluations]
+    read = (curve, figures, extremes, speed, "", read_chance(job.config, levels))
+    return Result(*known, found.frames, found.finished, levels, *read)
+
+
+def updates(result: Result) -> Rows:
+    """The rows of a run's updates, as far as it counts; none of one that could not be read."""
+    place = Path(result.directory)
+    return reached(place, result.frames, result.levels).updates if result.frames else []
 
 
 def area(curve: list[tuple[int, float]]) -> float:
@@ -120,8 +94,3 @@ def state_of(results: list[Result]) -> str:
         return "not begun"
     reached = " to ".join(f"{n:,}" for n in sorted({min(begun), max(begun)}))
     return f"partial: none of {len(results)}; shown at {reached} of {results[0].budget:,} frames"
-
-
-def write_json(path: Path, values: Mapping[str, Any]) -> Path:
-    path.write_text(as_json(values))
-    return path

@@ -5,22 +5,14 @@ from itertools import cycle
 from pathlib import Path
 from textwrap import fill
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-
 from crosstraj.experiments.file import Experiment
-from crosstraj.experiments.tables.results import (
-    Result,
-    Spread,
-    area,
-    counted,
-    spread,
-    state_of,
-    write_json,
-)
+from crosstraj.experiments.tables.page import heading, unreadable, write_page
+from crosstraj.experiments.tables.results import Result, area, counted, state_of
 from crosstraj.experiments.tables.scores import Cells, gains, mean_normalised, rangeable
-from crosstraj.report.cells import row, with_interval
-from crosstraj.report.curves import LOOKS, literal
+from crosstraj.report.cells import rounded, with_interval
+from crosstraj.report.document import marked_table
+from crosstraj.report.drawing import LOOKS, canvas, literal, shared_curve
+from crosstraj.report.statistics import Spread, finite_spread
 
 HEALTH = {  # heading -> figure of a row, newest value; shown where a run has it
     "views' cosine": "view_cosine",
@@ -39,8 +31,7 @@ def returns(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
     parts = [heading(plan, results), matrix(cells, plan.levels), details(cells, plan.levels)]
     if plan.judge:
         parts.append(gains(cells, plan.judge))
-    text = "\n\n".join([*parts, notes(results, plan.levels)])
-    (out / "table.md").write_text(text + "\n")
+    parts.append(notes(results, plan.levels))
     values = {
         "experiment": plan.name,
         "title": plan.title,
@@ -49,11 +40,7 @@ def returns(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
         "cells": [summary(variant, game, cell) for (variant, game), cell in cells.items()],
         "runs": results,
     }
-    return [
-        out / "table.md",
-        write_json(out / "table.json", values),
-        draw(plan, cells, out / "figure.png"),
-    ]
+    return [*write_page(out, parts, values), draw(plan, cells, out / "figure.png")]
 
 
 def by_cell(results: list[Result]) -> Cells:
@@ -63,58 +50,40 @@ def by_cell(results: list[Result]) -> Cells:
     return cells
 
 
-def heading(plan: Experiment, results: list[Result]) -> str:
-    done, begun = sum(r.finished for r in results), sum(r.frames > 0 for r in results)
-    state = f"{done} of {len(results)} runs are finished"
-    if done < len(results):
-        state = f"**Partial**: {state}, {begun - done} more have begun"
-    budgets = sorted({r.budget for r in results})
-    lines = [
-        f"# {plan.title}",
-        "",
-        plan.reproduces,
-        "",
-        f"{state}; {' or '.join(f'{n:,}' for n in budgets)} frames per run.",
-    ]
-    if plan.scale < 1:
-        lines[-1] += f" A trial at scale {plan.scale:g} of the whole, no result."
-    return "\n".join(lines)
-
-
 def final(cell: list[Result], figure: str) -> Spread:
-    return spread(r.figures.get(figure, math.nan) for r in counted(cell))
+    return finite_spread(r.figures.get(figure, math.nan) for r in counted(cell))
 
 
 def matrix(cells: Cells, levels: str) -> str:
     """Held-out return: a line per game, a column per variant; an asterisk marks partial sets."""
     variants, games = (list(dict.fromkeys(names)) for names in zip(*cells, strict=True))
-    lines = [row(f"{levels} return", *variants), "|---" * (len(variants) + 1) + "|"]
+    lines = []
     for game in games:
         shown = []
         for variant in variants:
             cell = cells.get((variant, game), [])
             mark = "" if all(r.finished for r in cell) else "*"
-            shown.append(f"{final(cell, f'{levels}_return')}{mark}")
-        lines.append(row(game, *shown))
+            shown.append(f"{rounded(final(cell, f'{levels}_return'))}{mark}")
+        lines.append([game, *shown])
     if len(games) > 1 and rangeable(cells):
         overall = [mean_normalised(cells, variant, games) for variant in variants]
         shown = ["-" if mean is None else with_interval(mean) for mean in overall]
-        lines.append(row("mean, normalised", *shown))
-    return "\n".join(lines)
+        lines.append(["mean, normalised", *shown])
+    return marked_table([f"{levels} return", *variants], lines)
 
 
 def details(cells: Cells, levels: str) -> str:
     known = {h: f for h, f in HEALTH.items() if any(final(c, f).seeds for c in cells.values())}
     head = ("variant", "game", "seeds", levels, "seen", f"{levels}, area", *known, "frames/s")
-    lines = [row(*head), "|---" * len(head) + "|"]
+    lines = []
     for (variant, game), cell in cells.items():
         figures = [final(cell, figure) for figure in (f"{levels}_return", "seen_return")]
-        figures.append(spread(area(r.curve) for r in counted(cell)))
+        figures.append(finite_spread(area(r.curve) for r in counted(cell)))
         figures += [final(cell, figure) for figure in known.values()]
-        speed = spread(r.speed for r in counted(cell)).mean
+        speed = finite_spread(r.speed for r in counted(cell)).mean
         shown = "-" if math.isnan(speed) else f"{speed:.0f}"
-        lines.append(row(variant, game, state_of(cell), *map(str, figures), shown))
-    return "\n".join(lines)
+        lines.append([variant, game, state_of(cell), *map(rounded, figures), shown])
+    return marked_table(head, lines)
 
 
 def notes(results: list[Result], levels: str) -> str:
@@ -131,8 +100,7 @@ def notes(results: list[Result], levels: str) -> str:
         "seeds are not finished and are not counted, or, where none is finished, shown as far as "
         "they are.",
     ]
-    lines += [f"- {r.directory} could not be read: {r.trouble}" for r in results if r.trouble]
-    return "\n".join(lines)
+    return "\n".join([*lines, *unreadable(results)])
 
 
 def summary(variant: str, game: str, cell: list[Result]) -> dict[str, object]:
@@ -143,8 +111,8 @@ def summary(variant: str, game: str, cell: list[Result]) -> dict[str, object]:
         "seeds": len(cell),
         "finished": sum(r.finished for r in cell),
         "state": state_of(cell),
-        f"{cell[0].levels}_area": spread(area(r.curve) for r in counted(cell)),
-        "frames_per_second": spread(r.speed for r in counted(cell)),
+        f"{cell[0].levels}_area": finite_spread(area(r.curve) for r in counted(cell)),
+        "frames_per_second": finite_spread(r.speed for r in counted(cell)),
         "figures": {name: final(cell, name) for name in names},
         "extremes": {name: extremes(cell, name) for name in names},
     }
@@ -162,8 +130,7 @@ def draw(plan: Experiment, cells: Cells, path: Path) -> Path:
     variants = list(dict.fromkeys(variant for variant, _ in cells))
     columns = min(4, len(games))
     lines = -(-len(games) // columns)
-    figure = Figure(figsize=(max(5.0, 3.4 * columns), 2.8 * lines + 1.0), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = canvas(max(5.0, 3.4 * columns), 2.8 * lines + 1.0)
     grid = list(figure.subplots(lines, columns, squeeze=False).flat)
     for axes, game in zip(grid, games, strict=False):
         for variant, (colour, style) in zip(variants, cycle(LOOKS), strict=False):
@@ -198,6 +165,5 @@ def is_finished(result: Result) -> int:
 
 def mean_curve(cell: list[Result]) -> list[tuple[int, Spread]]:
     """Held-out return at every evaluation that all counted seeds share."""
-    curves = [dict(r.curve) for r in counted(cell)]
-    shared = sorted(set.intersection(*map(set, curves))) if curves else []
-    return [(frames, spread(curve[frames] for curve in curves)) for frames in shared]
+    curve = shared_curve([dict(r.curve) for r in counted(cell)])
+    return [(frames, finite_spread(values)) for frames, values in curve.items()]

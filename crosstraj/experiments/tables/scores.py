@@ -4,8 +4,9 @@ import math
 from statistics import fmean
 
 from crosstraj.experiments.tables.results import Result
-from crosstraj.learning.evaluation import EASY_RANGE, normalised
-from crosstraj.report.cells import row, with_interval
+from crosstraj.report.cells import with_interval
+from crosstraj.report.comparison import normalised_scores, with_range
+from crosstraj.report.document import marked_table
 from crosstraj.report.statistics import Estimate, Scores, aggregate, mean_difference
 
 Cells = dict[tuple[str, str], list[Result]]  # (variant, game) -> its seeds
@@ -13,20 +14,23 @@ Cells = dict[tuple[str, str], list[Result]]  # (variant, game) -> its seeds
 
 def rangeable(cells: Cells) -> bool:
     """Does every game have a range to normalise by?"""
+    games = [game for _, game in cells]
     easy = all(result.easy for cell in cells.values() for result in cell)
-    return easy and all(game in EASY_RANGE for _, game in cells)
+    return with_range(games, easy=easy) == games
 
 
-def normalised_scores(cells: Cells, variant: str, games: list[str]) -> dict[str, list[float]]:
-    """Held-out returns of the finished seeds in units of the games' ranges."""
+def returns_of(cells: Cells, variant: str, games: list[str]) -> dict[str, dict[int, float]]:
+    """Held-out returns of the finished runs of a variant, by game and seed."""
     return {
-        game: [
-            normalised(game, r.score)
-            for r in cells.get((variant, game), [])
-            if r.finished and not math.isnan(r.score)
-        ]
+        game: {r.seed: r.score for r in cells.get((variant, game), []) if r.finished}
         for game in games
     }
+
+
+def scores_of(cells: Cells, variant: str, games: list[str]) -> dict[str, list[float]]:
+    """The same without NaN and without the names of the seeds."""
+    found = returns_of(cells, variant, games)
+    return {game: [x for x in row.values() if not math.isnan(x)] for game, row in found.items()}
 
 
 def mean_normalised(cells: Cells, variant: str, games: list[str]) -> Estimate | None:
@@ -34,7 +38,7 @@ def mean_normalised(cells: Cells, variant: str, games: list[str]) -> Estimate | 
 
     With an interval where every game has the same number of seeds, two at least.
     """
-    scores = normalised_scores(cells, variant, games)
+    scores = normalised_scores(scores_of(cells, variant, games))
     counts = {len(values) for values in scores.values()}
     if 0 in counts:
         return None
@@ -48,16 +52,16 @@ def gains(cells: Cells, judged: str) -> str:
     if not rangeable(cells):
         return f"No gains of {judged}: a game has no known range."
     variants, games = (list(dict.fromkeys(names)) for names in zip(*cells, strict=True))
-    lines = [row(f"{judged} over", *games, "all games"), "|---" * (len(games) + 2) + "|"]
-    ours = normalised_scores(cells, judged, games)
+    lines = []
+    ours = normalised_scores(scores_of(cells, judged, games))
     for variant in variants:
         if variant == judged:
             continue
-        theirs = normalised_scores(cells, variant, games)
+        theirs = normalised_scores(scores_of(cells, variant, games))
         wanted = [[game] for game in games] + [games]
         shown = [gain({g: ours[g] for g in some}, {g: theirs[g] for g in some}) for some in wanted]
-        lines.append(row(variant, *shown))
-    return "\n".join(lines)
+        lines.append([variant, *shown])
+    return marked_table([f"{judged} over", *games, "all games"], lines)
 
 
 def gain(ours: Scores, theirs: Scores) -> str:
@@ -65,5 +69,5 @@ def gain(ours: Scores, theirs: Scores) -> str:
     if not all(values for scores in (ours, theirs) for values in scores.values()):
         return "-"  # a game without a finished run
     estimate = mean_difference(ours, theirs)
-    text = with_interval(estimate, sign="+")
+    text = with_interval(estimate, "+.3f")
     return f"**{text}**" if estimate.low > 0 or estimate.high < 0 else text

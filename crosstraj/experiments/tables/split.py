@@ -5,16 +5,17 @@ difference in units of the game's range, which a joint return near zero cannot b
 median and interquartile mean over games.
 """
 
-import math
 from pathlib import Path
+from statistics import fmean
 
 from crosstraj.experiments.file import Experiment, joint_of
-from crosstraj.experiments.tables.results import Result, Spread, spread, write_json
-from crosstraj.experiments.tables.returns import by_cell, details, draw, heading, notes
-from crosstraj.report.cells import row
-from crosstraj.report.split_gains import CENTRES, Improvement, improvement, over_games
-
-ABSENT = Improvement(math.nan, math.nan)
+from crosstraj.experiments.tables.page import heading, write_page
+from crosstraj.experiments.tables.results import Result
+from crosstraj.experiments.tables.returns import by_cell, details, draw, notes
+from crosstraj.experiments.tables.scores import scores_of
+from crosstraj.report.cells import number
+from crosstraj.report.document import marked_table
+from crosstraj.report.split_gains import ABSENT, CENTRES, Improvement, by_game, over_games
 
 
 def split(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
@@ -22,58 +23,38 @@ def split(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
     cells = by_cell(results)
     games = list(dict.fromkeys(game for _, game in cells))
     easy = all(result.easy for result in results)
+    means = {
+        variant: {game: fmean(row) for game, row in scores_of(cells, variant, games).items() if row}
+        for variant in plan.variants
+    }
     found = {
-        name.replace(" split", "", 1): {
-            game: compared(
-                game,
-                split=ended(cells.get((name, game), [])),
-                joint=ended(cells.get((joint, game), [])),
-                easy=easy,
-            )
-            for game in games
-        }
+        name.replace(" split", "", 1): by_game(means[name], means[joint], easy=easy)
         for name, joint in joint_of(plan.variants).items()
     }
     methods = list(found)
-    both = {method: [gain for gain in found[method].values() if gain] for method in methods}
-    overall = {method: over_games(both[method]) for method in methods}
+    overall = {method: over_games([*found[method].values()]) for method in methods}
     head = [f"{m}{kind}" for m in methods for kind in (", relative", ", of range")]
-    lines = [row(f"split - joint, {plan.levels} return", *head), "|---" * (len(head) + 1) + "|"]
-    for game in games:
-        lines.append(row(game, *(shown(x) for m in methods for x in found[m][game] or ABSENT)))
-    for name in CENTRES:
-        lines.append(row(f"**{name}**", *(shown(x) for m in methods for x in overall[m][name])))
+    lines = [shown(game, [found[m].get(game, ABSENT) for m in methods]) for game in games]
+    lines += [shown(f"**{name}**", [overall[m][name] for m in methods]) for name in CENTRES]
+    table = marked_table([f"split - joint, {plan.levels} return", *head], lines)
     meaning = (
         f"relative: (split - joint) / |joint| of mean {plan.levels} returns; of range: (split - "
         "joint) / (R_max - R_min) of easy mode. IQM: mean of the middle half of the games. Games "
         "that both have: "
-        + ", ".join(f"{method} {len(both[method])} of {len(games)}" for method in methods)
+        + ", ".join(f"{method} {len(found[method])} of {len(games)}" for method in methods)
     )
     rest = [details(cells, plan.levels), notes(results, plan.levels)]
-    text = [heading(plan, results), "\n".join(lines), meaning, *rest]
-    (out / "table.md").write_text("\n\n".join(text) + "\n")
+    parts = [heading(plan, results), table, meaning, *rest]
     values = {
         "experiment": plan.name,
         "scale": plan.scale,
-        "gains": found,
+        "gains": {method: {g: found[method].get(g) for g in games} for method in methods},
         "overall": overall,
         "runs": results,
     }
-    picture = draw(plan, cells, out / "figure.png")
-    return [out / "table.md", write_json(out / "table.json", values), picture]
+    return [*write_page(out, parts, values), draw(plan, cells, out / "figure.png")]
 
 
-def ended(cell: list[Result]) -> Spread:
-    """Held-out return of the finished runs: others have learnt for another time."""
-    return spread(r.score for r in cell if r.finished)
-
-
-def compared(game: str, split: Spread, joint: Spread, *, easy: bool) -> Improvement | None:
-    """The gain on a game that both have played to the end."""
-    if not (split.seeds and joint.seeds):
-        return None
-    return improvement(game, split=split.mean, joint=joint.mean, easy=easy)
-
-
-def shown(gain: float) -> str:
-    return f"{gain:+.2f}" if math.isfinite(gain) else "-"
+def shown(name: str, gains: list[Improvement]) -> list[str]:
+    """A line of the table: both figures of each method."""
+    return [name, *(number(figure, "+.2f", absent="-") for gain in gains for figure in gain)]

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from crosstraj.learning.evaluation import normalised
-from crosstraj.report.cells import NONE, number, spread
-from crosstraj.report.comparison import RANGES, Comparison, Variant
+from crosstraj.report.cells import NONE, number, with_seeds
+from crosstraj.report.comparison import RANGES, Comparison, Variant, normalised_scores
 from crosstraj.report.document import Block, Items, Table, Text
 from crosstraj.report.published import (
     ABLATION_SEEDS,
@@ -20,6 +20,7 @@ from crosstraj.report.published import (
     paper_columns,
 )
 from crosstraj.report.reading import Evaluation
+from crosstraj.report.statistics import spread
 
 
 def variants(comparison: Comparison) -> list[Block]:
@@ -98,7 +99,7 @@ def returns(comparison: Comparison) -> list[Block]:
     for game in comparison.games:
         row = [game]
         for variant, beside in columns:
-            row.append(spread([final.held_out for final in variant.finals(game)]))
+            row.append(with_seeds(spread(final.held_out for final in variant.finals(game))))
             row += [_theirs(entry.column.get(game)) for entry in beside]
         rows.append(row)
     caption = (
@@ -140,7 +141,7 @@ def seen_and_gap(comparison: Comparison) -> list[Block]:
 def _by_game(caption: str, comparison: Comparison, value: Callable[[Evaluation], float]) -> Table:
     judged = comparison.judged
     rows = [
-        [game, *(spread([value(final) for final in v.finals(game)]) for v in judged)]
+        [game, *(with_seeds(spread(map(value, v.finals(game)))) for v in judged)]
         for game in comparison.games
     ]
     return Table(caption, ["game", *(variant.label for variant in judged)], rows)
@@ -156,15 +157,15 @@ def normalised_returns(comparison: Comparison) -> list[Block]:
     mean = [f"mean of {len(games)}"]
     for variant, beside in columns:
         head.append(variant.label)
-        ours = {g: [normalised(g, f.held_out) for f in variant.finals(g)] for g in games}
+        ours = normalised_scores({g: [f.held_out for f in variant.finals(g)] for g in games})
         for row in rows:
-            row.append(spread(ours[row[0]], 3))
+            row.append(with_seeds(spread(ours[row[0]]), ".3f"))
         mean.append(_mean_over_games({g: float(np.mean(v)) for g, v in ours.items() if v}, games))
         for name, column in beside:
             head.append(name)
             theirs = {g: normalised(g, column[g].mean) for g in games if g in column}
             for row in rows:
-                row.append(number(theirs[row[0]], 3) if row[0] in theirs else NONE)
+                row.append(number(theirs[row[0]], ".3f") if row[0] in theirs else NONE)
             mean.append(_mean_over_games(theirs, games))
     caption = (
         f"Normalised {comparison.levels} return after {comparison.budget:,} frames (published: see "
@@ -178,4 +179,4 @@ def normalised_returns(comparison: Comparison) -> list[Block]:
 def _mean_over_games(scores: dict[str, float], games: Sequence[str]) -> str:
     if set(scores) != set(games):
         return f"{NONE} ({len(scores)} games)"
-    return number(float(np.mean(list(scores.values()))), 3)
+    return number(float(np.mean(list(scores.values()))), ".3f")

@@ -39,12 +39,12 @@ def _rows(found: Improvements, paper: Mapping[str, float]) -> list[list[str]]:
     """A row per game, then one per centre over games."""
     rows = []
     for game, (ratio, ranged) in found.games.items():
-        theirs = number(paper[game], sign="+") if game in paper else NONE
-        rows.append([game, number(ratio, sign="+"), number(ranged, 3, sign="+"), theirs])
+        theirs = number(paper[game], "+.2f") if game in paper else NONE
+        rows.append([game, number(ratio, "+.2f"), number(ranged, "+.3f"), theirs])
     for name, centre in CENTRES.items():
-        theirs = number(float(centre(np.array([*paper.values()]))), sign="+") if paper else NONE
-        ours = with_interval(found.ratio[name], 2, sign="+")
-        rows.append([name, ours, with_interval(found.ranged[name], 3, sign="+"), theirs])
+        theirs = number(float(centre(np.array([*paper.values()]))), "+.2f") if paper else NONE
+        ours = with_interval(found.ratio[name], "+.2f")
+        rows.append([name, ours, with_interval(found.ranged[name], "+.3f"), theirs])
     return rows
 
 

@@ -1,0 +1,46 @@
+"""What all figures share: colours, canvas, the axis of frames, and curves over several seeds."""
+
+import io
+from collections.abc import Mapping, Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from crosstraj.report.document import plain
+
+# Safe for colour-blind readers (Okabe and Ito).
+BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#777777"
+COLOURS = (BLUE, ORANGE, GREEN, PURPLE, "#E69F00", "#56B4E9", GREY, "#000000")
+# Colour and line of each variant; more than eight differ in their lines.
+LOOKS = [(colour, style) for style in ("-", "--", ":", "-.") for colour in COLOURS]
+
+
+def literal(name: str) -> str:
+    """A name as it is: matplotlib takes dollars for mathematics, and hides a label after `_`."""
+    shown = plain(name).replace("$", r"\$")
+    return f" {shown}" if shown.startswith("_") else shown
+
+
+def canvas(width: float, height: float) -> Figure:
+    figure = Figure(figsize=(width, height), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def png(figure: Figure) -> bytes:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=110)
+    return buffer.getvalue()
+
+
+def over_frames(axes: Axes) -> None:
+    axes.set_xlabel("frames", fontsize=8)
+    axes.ticklabel_format(axis="x", style="sci", scilimits=(3, 3), useMathText=True)
+    axes.grid(alpha=0.3)
+
+
+def shared_curve(curves: Sequence[Mapping[int, float]]) -> dict[int, list[float]]:
+    """Frames -> the returns of all seeds, at the frames that each of them has."""
+    shared = sorted(set.intersection(*map(set, curves))) if curves else []
+    return {frames: [curve[frames] for curve in curves] for frames in shared}
