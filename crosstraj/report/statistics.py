@@ -52,11 +52,9 @@ def spread(values: Iterable[float]) -> Spread:
     known = list(values)
     if not known:
         return Spread(NAN, None, 0)
-    if all(map(math.isfinite, known)):
-        mean, deviation = fmean(known), stdev(known) if len(known) > 1 else None
-    else:
-        mean, deviation = sum(known) / len(known), NAN if len(known) > 1 else None
-    return Spread(mean, deviation, len(known))
+    if not all(map(math.isfinite, known)):
+        return Spread(sum(known) / len(known), NAN if len(known) > 1 else None, len(known))
+    return Spread(fmean(known), stdev(known) if len(known) > 1 else None, len(known))
 
 
 def finite_spread(values: Iterable[float]) -> Spread:

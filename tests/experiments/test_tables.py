@@ -18,6 +18,7 @@ from crosstraj.experiments.runs import Job, prepare
 from crosstraj.experiments.tables.make import make_table
 from crosstraj.experiments.tables.results import area, read_result
 from crosstraj.report.cells import NONE, rounded
+from crosstraj.report.reading import read_run
 from crosstraj.report.split_gains import Improvement, over_games
 from crosstraj.report.statistics import spread
 
@@ -253,6 +254,45 @@ def test_a_damaged_run_is_reported_and_spoils_nothing(tmp_path: Path) -> None:
     text = make_table(plan, jobs, tmp_path / "out")[0].read_text()
     assert "partial: 1 of 2" in text
     assert f"{jobs[1].directory} could not be read: BadInput" in text
+
+
+@pytest.mark.parametrize("table", ["returns", "paired", "split", "health", "about"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "not json",
+        json.dumps(judged(100, 1.0) | {"seen_return": "many"}),
+        json.dumps(judged(100, 1.0) | {"unseen_return": None}),
+        json.dumps({"row": "evaluation", "frames": 100}),
+    ],
+)
+def test_reports_and_all_tables_read_a_damaged_log_by_the_same_rule(
+    table: str, line: str, tmp_path: Path
+) -> None:
+    """Each names the run and goes on with the others."""
+    plan = plan_of({"X joint": PPO, "X split": FROZEN}, seeds=(0,), table=table)
+    plan = replace(plan, judge="X split", baseline="X joint")
+    good, bad = prepare(plan.runs(), tmp_path / "runs")
+    fill(good, [update(100), judged(100, 4.0)])
+    fill(bad, [update(100), judged(100, 5.0)])
+    (bad.directory / "metrics.jsonl").write_text(f"{line}\n")
+    (bad.directory / "config.json").write_text(json.dumps({"config": bad.config.to_dict()}))
+    text = make_table(plan, [good, bad], tmp_path / "out")[0].read_text()
+    assert f"{bad.directory} could not be read: " in text
+    assert "1 of 2 runs are finished" in text
+    with pytest.raises(BadInput, match="cannot be read"):
+        read_run(bad.directory)
+
+
+def test_a_report_and_a_table_count_the_same_of_a_run(tmp_path: Path) -> None:
+    (job,) = prepare(plan_of({"a": PPO}, seeds=(0,)).runs(), tmp_path)
+    fill(job, [judged(50, 1.0), update(96), judged(104, 3.0), update(150), judged(150, 7.0)])
+    config = job.config.to_dict() | {"frames": 100}
+    (job.directory / "config.json").write_text(json.dumps({"config": config}))
+    run, result = read_run(job.directory), read_result(job)
+    assert run.final == (104, 9.0, 3.0)
+    assert result.curve == [(e.frames, e.held_out) for e in run.reached.evaluations]
+    assert result.frames == run.reached.frames == 104
 
 
 def test_tables_that_cannot_be_written_are_refused(tmp_path: Path) -> None:

@@ -7,16 +7,16 @@ mean over the last updates of a run, and over its seeds.
 """
 
 import math
-import statistics
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 from crosstraj.experiments.file import Experiment
-from crosstraj.experiments.tables.page import heading, write_page
+from crosstraj.experiments.tables.page import heading, unreadable, write_page
 from crosstraj.experiments.tables.results import Result, updates
 from crosstraj.report.cells import NONE, number
 from crosstraj.report.document import marked_table
+from crosstraj.report.statistics import spread
 
 LAST = 4  # updates whose figures are averaged: one rollout's are noisy
 FIGURES = {  # of a row -> heading
@@ -96,7 +96,7 @@ def about(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
     verdicts = {demand.words: judged(demand, plan.judge, games) for demand in DEMANDS}
     parts = [heading(plan, results), table, demands(verdicts), NOTES]
     found = {"experiment": plan.name, "scale": plan.scale, "games": games, "demands": verdicts}
-    return write_page(out, parts, found)
+    return write_page(out, [*parts, *unreadable(results)], found)
 
 
 NOTES = (
@@ -121,15 +121,11 @@ def by_game(results: list[Result]) -> dict[str, ByVariant]:
 
 def last_figures(result: Result) -> Figures:
     rows = updates(result)[-LAST:]
-    return {figure: mean([r[figure] for r in rows if figure in r]) for figure in FIGURES}
+    return {figure: spread(r[figure] for r in rows if figure in r).mean for figure in FIGURES}
 
 
 def mean_of(cells: list[Figures]) -> Figures:
-    return {figure: mean([cell[figure] for cell in cells]) for figure in FIGURES}
-
-
-def mean(values: list[float]) -> float:
-    return statistics.fmean(values) if values else math.nan
+    return {figure: spread(cell[figure] for cell in cells).mean for figure in FIGURES}
 
 
 def judged(demand: Demand, judge: str, games: dict[str, ByVariant]) -> dict[str, float]:

@@ -1,7 +1,6 @@
 """The table `paired`: what each variant gains over the baseline, pair by pair, and in words."""
 
 from pathlib import Path
-from statistics import fmean
 
 from crosstraj.experiments.file import Experiment
 from crosstraj.experiments.tables.page import heading, write_page
@@ -11,7 +10,7 @@ from crosstraj.experiments.tables.scores import returns_of
 from crosstraj.report.cells import NONE, number, with_interval
 from crosstraj.report.document import marked_table
 from crosstraj.report.paired import EXACT, Verdict, in_words, is_shown, verdict
-from crosstraj.report.statistics import RESAMPLES, Estimate
+from crosstraj.report.statistics import RESAMPLES, Estimate, spread
 
 MEANING = (
     "Relative gain, in per cent: mean over games and seeds of (R_variant - R_baseline) / (mean "
@@ -74,7 +73,7 @@ def ground(baseline: str, scores: dict[str, dict[int, float]], chance: dict[str,
     """What the gains are shares of: the baseline above random play, by game."""
     lines = []
     for game, by_seed in scores.items():
-        mean = fmean(by_seed.values()) if by_seed else float("nan")
+        mean = spread(by_seed.values()).mean
         values = (chance[game], mean, mean - chance[game])
         lines.append([game, *map(number, values)])
     return marked_table(["game", "random play", baseline, "above random"], lines)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from crosstraj.experiments.file import Experiment
-from crosstraj.experiments.tables.page import heading, write_page
+from crosstraj.experiments.tables.page import heading, unreadable, write_page
 from crosstraj.experiments.tables.results import Result, updates
 from crosstraj.learning.watch import fallen_rank, first_rank
 from crosstraj.report.cells import NONE, small_number
@@ -96,7 +96,7 @@ def health(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
             for r, values in begun
         ],
     }
-    return write_page(out, parts, found)
+    return write_page(out, [*parts, *unreadable(results)], found)
 
 
 NOTES = (

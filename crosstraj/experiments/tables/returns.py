@@ -151,16 +151,13 @@ def draw(plan: Experiment, cells: Cells, path: Path) -> Path:
         axes.set_axis_off()
     handles, labels = grid[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=8)
-    done, total = (sum(f(r) for c in cells.values() for r in c) for f in (is_finished, lambda r: 1))
+    finished = [r.finished for cell in cells.values() for r in cell]
+    done, total = sum(finished), len(finished)
     state = "" if done == total else f" (partial: {done} of {total} runs)"
     title = fill(literal(f"{plan.title}{state}"), int(13 * figure.get_figwidth()))
     figure.suptitle(f"{title}\nreturn on {plan.levels} levels over frames", fontsize=10)
     figure.savefig(path, dpi=110)
     return path
-
-
-def is_finished(result: Result) -> int:
-    return int(result.finished)
 
 
 def mean_curve(cell: list[Result]) -> list[tuple[int, Spread]]:
