@@ -36,7 +36,7 @@ from typing import Any, Literal, get_args
 from crosstraj.config.methods import METHODS, PRESETS
 from crosstraj.errors import BadInput, unknown
 
-TABLES = {  # report/tables.py makes them
+TABLES = {  # tables/make.py makes them
     "returns": "unseen and seen return, area under the curve, health, by variant and game",
     "paired": "relative gain of each variant over `baseline`, by pairs of game and seed",
     "split": "gain of variants `X split` or `X split Y` over variant `X joint`, by game",

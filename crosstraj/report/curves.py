@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from crosstraj.errors import BadInput
-from crosstraj.report.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, canvas, literal, over_frames
+from crosstraj.report.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, literal, over_frames, panels
 from crosstraj.runs.log import read_rows
 
 
@@ -29,14 +29,11 @@ def draw_curves(run: Path, out: Path) -> Path:
 
 def curves_figure(rows: list[dict[str, Any]], title: str) -> Figure | None:
     """All panels for which a run's metrics have data; None if there is none."""
-    panels = [panel for panel in PANELS if any(key in row for row in rows for key in panel[1])]
-    if not panels:
+    shown = [panel for panel in PANELS if any(key in row for row in rows for key in panel[1])]
+    if not shown:
         return None
-    columns = min(3, len(panels))
-    lines = -(-len(panels) // columns)
-    figure = canvas(4.2 * columns, 3.0 * lines + 0.3)
-    grid = list(figure.subplots(lines, columns, squeeze=False).flat)
-    for axes, (heading, series) in zip(grid, panels, strict=False):
+    figure, grid = panels(len(shown), min(3, len(shown)), (4.2, 3.0), extra=0.3)
+    for axes, (heading, series) in zip(grid, shown, strict=True):
         for key, (label, colour, style) in series.items():
             _line(axes, rows, key, label, colour, style)
         axes.set_title(heading, fontsize=10)
@@ -44,8 +41,6 @@ def curves_figure(rows: list[dict[str, Any]], title: str) -> Figure | None:
         axes.legend(fontsize=8)
         if LOGARITHMIC & series.keys():
             axes.set_yscale("log")
-    for axes in grid[len(panels) :]:
-        axes.set_axis_off()
     figure.suptitle(literal(title), fontsize=9)
     return figure
 

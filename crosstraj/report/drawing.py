@@ -28,6 +28,18 @@ def canvas(width: float, height: float) -> Figure:
     return figure
 
 
+def panels(
+    count: int, columns: int, size: tuple[float, float], *, extra: float, least: float = 0.0
+) -> tuple[Figure, list[Axes]]:
+    """A figure of so many panels of a size, line by line, with extra height for what is beside."""
+    lines = -(-count // columns)
+    figure = canvas(max(least, size[0] * columns), size[1] * lines + extra)
+    grid = list(figure.subplots(lines, columns, squeeze=False).flat)
+    for axes in grid[count:]:
+        axes.set_axis_off()
+    return figure, grid[:count]
+
+
 def png(figure: Figure) -> bytes:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=110)

@@ -20,6 +20,7 @@ from crosstraj.report.drawing import (
     canvas,
     literal,
     over_frames,
+    panels,
     shared_curve,
 )
 from crosstraj.report.level_by_level import Outcome
@@ -31,10 +32,9 @@ def learning_curves(comparison: Comparison, split: str) -> Figure:
     """Return over frames, a panel per game: mean and one standard deviation over seeds."""
     games = sorted({g for v in comparison.variants for g, _ in v.finished | v.partial})
     columns = min(4, math.ceil(math.sqrt(len(games))))
-    lines = math.ceil(len(games) / columns)
-    figure = canvas(max(6.0, 3.4 * columns), 2.9 * lines + 0.3 * len(comparison.variants) + 0.5)
-    grid = list(figure.subplots(lines, columns, squeeze=False).flat)
-    for axes, game in zip(grid, games, strict=False):
+    extra = 0.3 * len(comparison.variants) + 0.5
+    figure, grid = panels(len(games), columns, (3.4, 2.9), extra=extra, least=6.0)
+    for axes, game in zip(grid, games, strict=True):
         for variant, (colour, style) in zip(comparison.variants, _looks(comparison), strict=True):
             _draw_variant(axes, variant, game, split, colour, style)
         axes.set_title(literal(game), fontsize=9)
@@ -46,8 +46,6 @@ def learning_curves(comparison: Comparison, split: str) -> Figure:
         if not axes.lines:
             axes.text(0.5, 0.5, "not judged yet", ha="center", transform=axes.transAxes)
             axes.set_yticks([])  # there is no scale
-    for axes in grid[len(games) :]:
-        axes.set_axis_off()
     handles = [
         figure.axes[0].plot([], [], style, color=colour, marker="o", markersize=3)[0]
         for colour, style in _looks(comparison)

@@ -20,7 +20,7 @@ from crosstraj.experiments.tables.returns import returns
 from crosstraj.experiments.tables.split import split
 
 Maker = Callable[[Experiment, list[Result], Path], list[Path]]
-MAKERS: dict[str, Maker] = {  # plan.TABLES
+MAKERS: dict[str, Maker] = {  # those of file.TABLES
     "returns": returns,
     "paired": paired,
     "split": split,

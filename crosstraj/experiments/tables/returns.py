@@ -11,7 +11,7 @@ from crosstraj.experiments.tables.results import Result, area, counted, state_of
 from crosstraj.experiments.tables.scores import Cells, gains, mean_normalised, rangeable
 from crosstraj.report.cells import rounded, with_interval
 from crosstraj.report.document import marked_table
-from crosstraj.report.drawing import LOOKS, canvas, literal, shared_curve
+from crosstraj.report.drawing import LOOKS, literal, panels, shared_curve
 from crosstraj.report.statistics import Spread, finite_spread
 
 HEALTH = {  # heading -> figure of a row, newest value; shown where a run has it
@@ -128,11 +128,8 @@ def draw(plan: Experiment, cells: Cells, path: Path) -> Path:
     """Held-out return over frames: a panel per game; by variant a line, a band of one deviation."""
     games = list(dict.fromkeys(game for _, game in cells))
     variants = list(dict.fromkeys(variant for variant, _ in cells))
-    columns = min(4, len(games))
-    lines = -(-len(games) // columns)
-    figure = canvas(max(5.0, 3.4 * columns), 2.8 * lines + 1.0)
-    grid = list(figure.subplots(lines, columns, squeeze=False).flat)
-    for axes, game in zip(grid, games, strict=False):
+    figure, grid = panels(len(games), min(4, len(games)), (3.4, 2.8), extra=1.0, least=5.0)
+    for axes, game in zip(grid, games, strict=True):
         for variant, (colour, style) in zip(variants, cycle(LOOKS), strict=False):
             curve = mean_curve(cells.get((variant, game), []))
             frames, mean = [f for f, _ in curve], [s.mean for _, s in curve]
@@ -147,8 +144,6 @@ def draw(plan: Experiment, cells: Cells, path: Path) -> Path:
         axes.tick_params(labelsize=7)
         axes.ticklabel_format(axis="x", style="sci", scilimits=(3, 3), useMathText=True)
         axes.grid(alpha=0.3)
-    for axes in grid[len(games) :]:
-        axes.set_axis_off()
     handles, labels = grid[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=8)
     finished = [r.finished for cell in cells.values() for r in cell]
