@@ -23,8 +23,7 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from crosstraj.analysis.play import Views
-from crosstraj.learning.learner import Learner
-from crosstraj.learning.load import read_weights
+from crosstraj.learning.load import Trained, load
 from crosstraj.nn import ops
 from crosstraj.nn.encoders import Encode
 from crosstraj.objectives.base import Clustering
@@ -50,11 +49,9 @@ class Embedding(NamedTuple):
 class Lens:
     """A run's networks, to look through with the weights of any checkpoint or snapshot."""
 
-    def __init__(self, run: Path, learner: Learner, kmeans: int) -> None:
-        self.run, self.learner, self.kmeans = run, learner, kmeans
-        learner.agent.eval()
-        learner.objective.eval()
-        self.clustering = None if kmeans else learner.objective.clustering()
+    def __init__(self, run: Path, trained: Trained, kmeans: int) -> None:
+        self.run, self.kmeans = run, kmeans
+        self.put_on(trained)
 
     @property
     def keypoints(self) -> int:
@@ -62,14 +59,17 @@ class Lens:
 
     def load(self, step: int | None) -> int:
         """Put on the weights of a snapshot, or of the newest checkpoint; their frame count."""
-        weights, frames = read_weights(self.run, step)
-        self.learner.load_weights(weights)
-        return frames
+        self.put_on(load(self.run, step))
+        return self.trained.frames
+
+    def put_on(self, trained: Trained) -> None:
+        self.trained = trained
+        self.clustering = None if self.kmeans else trained.objective.clustering()
 
     @property
     def stretch(self) -> int:
         """How many steps a whole stretch of training has."""
-        config = self.learner.config
+        config = self.trained.configuration
         own = config.rollout_steps // config.representation.minibatches
         return config.policy.stretch or max(1, own)
 
@@ -92,7 +92,7 @@ class Lens:
 
     def features(self, views: Views, shown: Callable[[int], None]) -> tuple[Tensor, Tensor]:
         """Of all frames: what the objective reads [B, T, F], and what the heads read [B T, D]."""
-        machine, agent = self.learner.config.machine, self.learner.agent
+        machine, agent = self.trained.configuration.machine, self.trained.agent
         encode = Encode(agent.encoder, live=False, piece=machine.piece)
         flat = torch.from_numpy(views.frames).flatten(0, 1)
         parts, read = list[Tensor](), list[Tensor]()
@@ -107,7 +107,7 @@ class Lens:
 
     def project(self, features: Tensor, views: Views, clustering: Clustering) -> Tensor:
         """v [B, D] of features [B, T, F]."""
-        device = self.learner.config.machine.device
+        device = self.trained.configuration.machine.device
         action = torch.from_numpy(views.action).to(device)
         return clustering.embed(features.to(device), action).cpu()
 

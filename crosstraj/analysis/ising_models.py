@@ -24,12 +24,11 @@ from crosstraj.config.values import Config
 from crosstraj.envs import make_envs
 from crosstraj.envs.frame_stack import AnyEnvs
 from crosstraj.errors import BadInput
-from crosstraj.learning.learner import Learner
-from crosstraj.learning.load import read_config, read_weights
+from crosstraj.learning.load import Trained, load
 from crosstraj.nn.encoders import Encode
 from crosstraj.objectives import CTRLConfig
 from crosstraj.objectives.base import Clustering
-from crosstraj.randomness import ANALYSES, Streams, derived_seed
+from crosstraj.randomness import ANALYSES, derived_seed
 
 GAMES_PER_MODEL = 20
 
@@ -52,17 +51,14 @@ class Measured(NamedTuple):
 
 def measure(run: Path) -> Measured:
     """From the newest checkpoint of a run of CTRL on `ising`; the same numbers each time."""
-    config = read_config(run)
+    trained = load(run)
+    config = trained.configuration
     if config.env != "ising" or not isinstance(config.objective, CTRLConfig):
         raise BadInput(f"{run} is {config.method} on {config.env}: CTRL on ising is needed")
     envs = environments(config)
     games = fixed_choices(config, envs)
-    learner = Learner(config, envs, Streams(config.seed))
-    learner.load_weights(read_weights(run)[0])
-    learner.agent.eval()
-    learner.objective.eval()
-    features = encoded(learner, games.frames)
-    clustering = learner.objective.clustering()
+    features = encoded(trained, games.frames)
+    clustering = trained.objective.clustering()
     assert clustering is not None
     return Measured(
         clustering.prototypes.shape[0],
@@ -115,10 +111,10 @@ def _windows(steps: int, ctrl: CTRLConfig, seed: int) -> NDArray[np.int64]:
 
 
 @torch.inference_mode()
-def encoded(learner: Learner, views: NDArray[np.uint8]) -> Tensor:
+def encoded(trained: Trained, views: NDArray[np.uint8]) -> Tensor:
     """[B, T, H, W, C] -> features [B, T, D]."""
-    machine = learner.config.machine
-    encode = Encode(learner.agent.encoder, live=False, piece=machine.piece)
+    machine = trained.configuration.machine
+    encode = Encode(trained.agent.encoder, live=False, piece=machine.piece)
     frames = torch.from_numpy(views).flatten(0, 1)
     features = torch.cat([encode(part.to(machine.device)) for part in frames.split(1024)])
     return features.unflatten(0, views.shape[:2])

@@ -16,13 +16,11 @@ from crosstraj.analysis.result import Analysis, Choices, Moment, Subject
 from crosstraj.analysis.summary import summary
 from crosstraj.analysis.table import write_tables
 from crosstraj.config.values import Config
+from crosstraj.envs import image_and_actions
 from crosstraj.errors import BadInput
 from crosstraj.learning.display import stage
-from crosstraj.learning.learner import Learner
-from crosstraj.learning.load import checkpoints_by_frames, read_config
-from crosstraj.learning.parts import image_and_actions
+from crosstraj.learning.load import checkpoints_by_frames, load
 from crosstraj.nn.native import keep_memory
-from crosstraj.randomness import Streams
 from crosstraj.runs.log import read_rows
 
 SNAPSHOT_VIEWS = SHARE  # of the fixed set, re-encoded by every snapshot: one Sinkhorn each
@@ -30,17 +28,14 @@ SNAPSHOT_VIEWS = SHARE  # of the fixed set, re-encoded by every snapshot: one Si
 
 def prepare(run: Path, choices: Choices) -> Subject:
     """Read a run and let its policy play."""
-    config = read_config(run)
+    lens = Lens(run, load(run, choices.step), choices.kmeans)
+    config = lens.trained.configuration
     keep_memory()
     torch.set_num_threads(config.threads)
-    # The objective knows T, but is made after the pools: how many environments play needs a guess.
-    examiner = examiner_for(config, choices.views // 2, choices.span or 2)
-    envs = examiner.pool("seen").envs
-    learner = Learner(config, envs, Streams(config.seed))
-    lens = Lens(run, learner, choices.kmeans)
     choices.check(lens.keypoints)
-    frames = lens.load(choices.step)
-    if not all(weight.isfinite().all() for weight in learner.agent.state_dict().values()):
+    examiner = examiner_for(config, choices.views // 2, choices.span or 2)
+    agent, frames = lens.trained.agent, lens.trained.frames
+    if not all(weight.isfinite().all() for weight in agent.state_dict().values()):
         raise BadInput(
             f"the weights of {run} at {frames} frames are not finite, so its policy cannot act; "
             f"give --step with an earlier snapshot: {_listed(snapshot_steps(run, frames))}"
@@ -49,14 +44,14 @@ def prepare(run: Path, choices: Choices) -> Subject:
     with stage("playing seen and unseen levels", choices.views) as shown:
         views = collect(
             examiner,
-            learner.agent,
-            learner.objective,
+            agent,
+            lens.trained.objective,
             choices.views,
             keypoints=lens.keypoints,
             span=span,
             shown=shown,
         )
-    names = action_names(config.env, image_and_actions(envs)[1])
+    names = action_names(config.env, image_and_actions(examiner.pool("seen").envs)[1])
     snapshots = [step for step in snapshot_steps(run, frames) if step != frames]
     rows = [row for row in read_rows(run / "metrics.jsonl") if isinstance(row, dict)]
     notes = remarks(config, frames, choices.views, views, rows)

@@ -38,25 +38,23 @@ class EvaluateArguments:
 def evaluate(arguments: list[str]) -> None:
     """Play a trained agent on its training levels, and on levels it has never seen."""
     given = parse(EvaluateArguments, "evaluate", evaluate.__doc__, arguments)
-    from crosstraj.learning.learner import Learner
-    from crosstraj.learning.load import read_config, read_weights
-    from crosstraj.randomness import Streams
+    from crosstraj.learning.load import load
 
     if not given.split or len(set(given.split)) < len(given.split):
         raise BadInput(f"--split {' '.join(given.split)}: name one or several, each once")
-    stored = read_config(given.run)
+    trained = load(given.run, given.step)
+    stored = trained.configuration
     evaluation = replace(
         stored.evaluation, episodes=given.episodes, envs=given.envs, greedy=given.greedy
     )
     config = replace(stored, evaluation=evaluation, seed=given.seed)
-    weights, frames = read_weights(given.run, given.step)
     keep_memory()
     torch.set_num_threads(config.threads)
     examiner = Examiner(config, given.split)
-    learner = Learner(config, examiner.pool(given.split[0]).envs, Streams(config.seed))
-    learner.load_weights(weights)
-    episodes = examiner.examine(learner.agent, learner.objective, frames, lambda: None)
-    print_results(config, {"frames": frames, **summarise(episodes)})
+    episodes = examiner.examine(
+        trained.agent, trained.objective, trained.frames, interrupted=lambda: None
+    )
+    print_results(config, {"frames": trained.frames, **summarise(episodes)})
 
 
 def print_results(config: Config, summary: dict[str, Any]) -> None:

@@ -3,7 +3,14 @@
 from crosstraj.envs.frame_stack import FrameStack, Savable, savable
 from crosstraj.envs.ising.matching import IsingConfig
 from crosstraj.envs.ising.task import IsingEnv, IsingVectorEnv
-from crosstraj.envs.make import NAMES, check_envs, level_seeds, make_envs
+from crosstraj.envs.make import (
+    NAMES,
+    check_envs,
+    image_and_actions,
+    level_seeds,
+    make_envs,
+    shown_by,
+)
 from crosstraj.envs.procgen import (
     GAMES,
     Levels,
@@ -26,8 +33,10 @@ __all__ = [
     "Savable",
     "Split",
     "check_envs",
+    "image_and_actions",
     "level_seeds",
     "make_envs",
     "savable",
+    "shown_by",
     "split_levels",
 ]

@@ -34,7 +34,15 @@ from crosstraj.envs.frame_stack import (
 )
 from crosstraj.envs.ising.matching import IsingConfig
 from crosstraj.envs.ising.task import IsingVectorEnv
-from crosstraj.envs.procgen import GAMES, ProcgenConfig, ProcgenVectorEnv, Split, split_levels
+from crosstraj.envs.procgen import (
+    ACTIONS,
+    GAMES,
+    IMAGE,
+    ProcgenConfig,
+    ProcgenVectorEnv,
+    Split,
+    split_levels,
+)
 from crosstraj.errors import BadInput, unknown
 
 NAMES = (*GAMES, "ising")  # what can be trained by name; everything else is an id of Gymnasium's
@@ -100,6 +108,32 @@ def check_envs(envs: AnyEnvs) -> None:
             f"{envs} takes {action}: Discrete actions counted from 0 are needed; register it with "
             "a wrapper that gives them"
         )
+
+
+def image_and_actions(envs: AnyEnvs) -> tuple[tuple[int, int, int], int]:
+    """Height, width and channels of a frame, and the number of actions."""
+    frame, action = envs.single_observation_space, envs.single_action_space
+    assert isinstance(frame, Box)  # make_envs has seen to it
+    assert isinstance(action, Discrete)
+    height, width, channels = frame.shape
+    return (height, width, channels), int(action.n)
+
+
+def shown_by(env: str, *, ising: IsingConfig, frame_stack: int) -> tuple[tuple[int, int, int], int]:
+    """The same by the name of an environment, whose levels are of no matter here.
+
+    Procgen's is known: its engine takes a while to start, and never gives its memory back.
+    """
+    if env in GAMES:
+        return (*IMAGE[:2], IMAGE[2] * frame_stack), ACTIONS
+    procgen = ProcgenConfig()
+    envs = make_envs(
+        env, 1, levels="train", procgen=procgen, seed=0, ising=ising, frame_stack=frame_stack
+    )
+    try:
+        return image_and_actions(envs)
+    finally:
+        envs.close()
 
 
 def level_seeds(info: dict[str, Any], count: int) -> npt.NDArray[np.int64]:

@@ -50,6 +50,7 @@ GAMES = (
 LEVEL_LIMIT = 2**31 - 1  # the engine keeps level numbers, and the end of their range, in int32
 SEED_LIMIT = 2**31
 ACTIONS = 15
+IMAGE = (64, 64, 3)  # height, width, channels
 HEADER_INTS = 17  # after its game's name, a saved state lists options, level range and index
 STATE_END = bytes.fromhex("fecafeca")  # the engine's mark at the end of each saved state
 
@@ -163,7 +164,7 @@ class ProcgenVectorEnv(VectorEnv[Frames, npt.NDArray[Any], npt.NDArray[Any]]):
         _check_arguments(game, num_envs, levels, threads)
         self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": []}
         self.num_envs = num_envs
-        self.single_observation_space = Box(0, 255, (64, 64, 3), np.uint8)
+        self.single_observation_space = Box(0, 255, IMAGE, np.uint8)
         self.single_action_space = Discrete(ACTIONS)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)

@@ -16,12 +16,11 @@ from torch import Tensor
 from crosstraj.config.values import NOT_IDENTITY, Config, LevelSplit
 from crosstraj.data.rollout import Decision
 from crosstraj.disk import write_whole
-from crosstraj.envs import GAMES
+from crosstraj.envs import GAMES, image_and_actions
 from crosstraj.errors import BadInput, Unsaved
 from crosstraj.learning.display import display_for
 from crosstraj.learning.evaluation import Examiner, evaluate, summarise
 from crosstraj.learning.experts import INDEX, Expert, read_index, with_error
-from crosstraj.learning.parts import image_and_actions
 from crosstraj.learning.place import open_run
 from crosstraj.learning.signals import Stop
 from crosstraj.objectives import Objective

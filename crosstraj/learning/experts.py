@@ -15,11 +15,10 @@ import torch
 from torch import Tensor
 
 from crosstraj.config.values import Config
-from crosstraj.envs import make_envs
+from crosstraj.envs import image_and_actions, make_envs
 from crosstraj.envs.frame_stack import AnyEnvs
 from crosstraj.errors import BadInput
-from crosstraj.learning.load import read_config, read_weights
-from crosstraj.learning.parts import image_and_actions
+from crosstraj.learning.load import load, read_config
 from crosstraj.objectives import PSEConfig
 from crosstraj.objectives.paired_play import PairedPlay, Uniform
 from crosstraj.policies.agent import Agent
@@ -99,7 +98,7 @@ def make_source(config: Config, envs: AnyEnvs) -> PairedPlay | None:
     return PairedPlay(
         lambda level: make_level(config, level),
         levels,
-        Uniform(image_and_actions(envs)[1]) if random else read_experts(config, levels, envs),
+        Uniform(image_and_actions(envs)[1]) if random else read_experts(config, levels),
         pairs=pse.pairs,
         steps=pse.steps,
         same_actions=random and pse.same_actions,
@@ -118,7 +117,7 @@ def make_level(config: Config, level: int) -> AnyEnvs:
     )
 
 
-def read_experts(config: Config, levels: range, envs: AnyEnvs) -> Experts:
+def read_experts(config: Config, levels: range) -> Experts:
     """The experts of these levels, or one sentence on what is missing and how to get it."""
     assert isinstance(config.objective, PSEConfig)
     place = Path(config.objective.experts) / config.env
@@ -133,12 +132,8 @@ def read_experts(config: Config, levels: range, envs: AnyEnvs) -> Experts:
         )
     if not config.objective.accept_weak_experts:
         check_strength([known[level] for level in levels], place, config.env)
-    image, actions = image_and_actions(envs)
-    device, agents = torch.device(config.machine.device), {}
-    for level in levels:
-        run = place / known[level].run
-        agents[level] = read_expert(run, level, config, image, actions).to(device)
-    return Experts(agents, device)
+    agents = {level: read_expert(place / known[level].run, level, config) for level in levels}
+    return Experts(agents, torch.device(config.machine.device))
 
 
 def check_strength(experts: list[Expert], place: Path, game: str) -> None:
@@ -161,9 +156,7 @@ def check_strength(experts: list[Expert], place: Path, game: str) -> None:
     )
 
 
-def read_expert(
-    run: Path, level: int, config: Config, image: tuple[int, int, int], actions: int
-) -> Agent:
+def read_expert(run: Path, level: int, config: Config) -> Agent:
     """The agent of an expert's run, which must have been trained on this level as it looks here."""
     trained = read_config(run)
     here = replace(config.procgen, first_level=level, train_levels=1)
@@ -179,25 +172,11 @@ def read_expert(
                 f"{wanted} is needed; train experts for it in another directory, and name that "
                 "with objective.experts"
             )
-    weights, _ = read_weights(run)
-    agent = Agent(
-        image,
-        actions,
-        encoder=trained.encoder,
-        feature_norm=trained.feature_norm,
-        context=0,
-        rng=torch.Generator(),
-        split_at=trained.split_at,
-        pooling=trained.pooling,
-    )
-    try:
-        agent.load_state_dict(weights["agent"])
-    except (KeyError, RuntimeError) as error:
-        said = str(error).splitlines()[0]
-        raise BadInput(f"{run} does not hold the agent that it describes: {said}") from error
-    if config.machine.kernels == "native" and trained.encoder != "lattice":
-        agent.encoder.use_native()
-    return agent.requires_grad_(False)
+    # On the machine of the run that learns from it, but in full precision.
+    machine = replace(config.machine, compile=False, bfloat16=False)
+    if trained.encoder == "lattice":  # for which there are no other kernels
+        machine = replace(machine, kernels="torch")
+    return load(run, machine=machine).agent.requires_grad_(False)
 
 
 def read_index(place: Path) -> Index:

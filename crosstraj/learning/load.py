@@ -1,16 +1,52 @@
-"""Where a run lies, and what it has learnt: configuration and weights, read from its directory."""
+"""Where a run lies, and what it has learnt, read from its directory. Start with `load`."""
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from torch import Tensor
-
-from crosstraj.config.values import NOT_IDENTITY, Config
+from crosstraj.config.values import NOT_IDENTITY, Config, MachineConfig
+from crosstraj.envs import shown_by
 from crosstraj.errors import BadInput
+from crosstraj.learning.networks import Weights, make_networks, put_on
+from crosstraj.objectives import Objective
+from crosstraj.policies.agent import Agent
+from crosstraj.randomness import Streams
 from crosstraj.runs import checkpoint
 from crosstraj.runs.directory import identity_of, run_directory
+
+
+class Trained(NamedTuple):
+    """The networks of a run in evaluation mode, without optimisers: to look at, and to play."""
+
+    configuration: Config
+    agent: Agent
+    objective: Objective
+    frames: int  # of training
+
+
+def load(run: Path, step: int | None = None, machine: MachineConfig | None = None) -> Trained:
+    """What a run had learnt after `step` frames, or by its newest checkpoint.
+
+    On the run's own kind of machine, or on a given one; never compiled, for that takes longer than
+    most of what is done with a loaded run.
+    """
+    config = read_config(run)
+    weights, frames = read_weights(run, step)
+    trained = untrained(replace(config, machine=machine or config.machine))
+    try:
+        put_on(weights, trained.agent, trained.objective)
+    except BadInput as error:
+        raise BadInput(f"{run}: {error}") from error
+    return trained._replace(frames=frames)
+
+
+def untrained(config: Config) -> Trained:
+    """The networks of a run before its first update: what its seed draws."""
+    shapes = shown_by(config.env, ising=config.ising, frame_stack=config.frame_stack)
+    agent, objective = make_networks(config, *shapes, Streams(config.seed).weights)
+    return Trained(config, agent.eval(), objective.eval(), 0)
 
 
 def place_of(config: Config) -> tuple[Path, str]:
@@ -42,7 +78,7 @@ def checkpoints_by_frames(parent: Path) -> dict[int, Path]:
     return {int(name): path for name, path in paths.items() if name.isdigit()}
 
 
-def read_weights(run: Path, step: int | None = None) -> tuple[dict[str, dict[str, Tensor]], int]:
+def read_weights(run: Path, step: int | None = None) -> tuple[Weights, int]:
     """Weights by part ("agent", "objective") and name, and their frame count.
 
     From the newest valid checkpoint, or from the snapshot or checkpoint at `step` frames.
@@ -57,7 +93,7 @@ def read_weights(run: Path, step: int | None = None) -> tuple[dict[str, dict[str
             known = ", ".join(map(str, sorted(kept))) or "none"
             raise BadInput(f"{run} has no snapshot or checkpoint at {step} frames; it has {known}")
         path = kept[step]
-    parts: dict[str, dict[str, Tensor]] = {}
+    parts: Weights = {}
     for name, tensor in checkpoint.read_weights(path).items():
         part, _, inner = name.partition("/")
         parts.setdefault(part, {})[inner] = tensor

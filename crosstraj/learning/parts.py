@@ -9,52 +9,29 @@ import copy
 from typing import Any
 
 import torch
-from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import VectorEnv
 from torch import Tensor
 
 from crosstraj.config.phases import Phase
 from crosstraj.config.values import Config
-from crosstraj.errors import BadInput
+from crosstraj.envs import image_and_actions
+from crosstraj.learning.networks import encoders_of, make_networks, put_on
 from crosstraj.learning.optimiser import Optimiser
-from crosstraj.nn.encoders import Impala
 from crosstraj.nn.heads import linear
-from crosstraj.objectives import make_objective
-from crosstraj.policies.agent import Agent
-from crosstraj.policies.daac import DAACAgent, DAACConfig
-from crosstraj.randomness import OBJECTIVES, Streams, generator
+from crosstraj.randomness import Streams
 
 
 class Parts:
     def __init__(self, config: Config, envs: VectorEnv[Any, Any, Any], streams: Streams) -> None:
         self.config, self.streams = config, streams
-        image, actions = image_and_actions(envs)
         self.device = torch.device(config.machine.device)
-        # The agent's weights have a stream of their own: with equal seeds every method begins with
-        # the same encoder and heads.
-        heads = generator(config.seed, OBJECTIVES)
-        self.objective = make_objective(config.objective, actions, heads).to(self.device)
-        kind = DAACAgent if isinstance(config.policy, DAACConfig) else Agent
-        self.agent = kind(
-            image,
-            actions,
-            encoder=config.encoder,
-            feature_norm=config.feature_norm,
-            context=self.objective.context,
-            rng=streams.weights,
-            split_at=config.split_at,
-            pooling=config.pooling,
-        ).to(self.device)
-        encoders = [part for part in self.agent.modules() if isinstance(part, Impala)]
-        for encoder in encoders:
-            encoder.autocast = config.machine.bfloat16
-            if config.machine.kernels == "native":
-                encoder.use_native()
-        self.objective.attach(self.agent.encoder)
+        self.agent, self.objective = make_networks(
+            config, *image_and_actions(envs), streams.weights
+        )
         # What every figure of the encoder is held against; made anew from the seed, never saved.
         self.untrained = copy.deepcopy(self.agent.encoder).requires_grad_(False)
         if config.machine.compile:
-            for encoder in encoders:
+            for encoder in encoders_of(self.agent):
                 encoder.compile_for(config.machine.piece, config.envs, config.evaluation.envs)
         self.rollouts = 0  # learnt from so far: DAAC's values need not learn from each
         self._route(config.schedule[0])
@@ -137,18 +114,4 @@ class Parts:
         }
 
     def load_weights(self, weights: dict[str, dict[str, Tensor]]) -> None:
-        try:
-            self.agent.load_state_dict(weights["agent"])
-            self.objective.load_state_dict(weights.get("objective", {}))
-        except (RuntimeError, KeyError) as error:
-            first = str(error).strip().splitlines()[0]
-            raise BadInput(f"the weights do not fit the run's config.json: {first}") from error
-
-
-def image_and_actions(envs: VectorEnv[Any, Any, Any]) -> tuple[tuple[int, int, int], int]:
-    """Height, width and channels of a frame, and the number of actions."""
-    frame, action = envs.single_observation_space, envs.single_action_space
-    assert isinstance(frame, Box)  # make_envs has seen to it
-    assert isinstance(action, Discrete)
-    height, width, channels = frame.shape
-    return (height, width, channels), int(action.n)
+        put_on(weights, self.agent, self.objective)

@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from crosstraj.analysis.probes import study
-from crosstraj.analysis.probes.encoders import Trained, features_of, fresh
+from crosstraj.analysis.probes.encoders import Judged, features_of
 from crosstraj.analysis.probes.intervals import auc_course, estimate, resamples, share_course
 from crosstraj.analysis.probes.judge import Exam, Measured, Pair, compare, measure, prepare
 from crosstraj.analysis.probes.linear import (
@@ -33,6 +33,7 @@ from crosstraj.config.values import preset
 from crosstraj.envs import make_envs
 from crosstraj.errors import BadInput
 from crosstraj.learning.evaluation import Pool
+from crosstraj.learning.load import untrained
 from tests import conftest
 from tests.learning.test_evaluation import Scripted
 
@@ -365,19 +366,18 @@ def test_features_are_what_the_policy_head_of_any_agent_reads(method, kind, spli
         split_at=split_at,
     )
     envs = make_envs("starpilot", 4, levels="train", procgen=config.procgen, seed=0)
-    learner = fresh(config, envs)
+    agent = untrained(config).agent
     frames, _ = envs.reset()
-    features = features_of(Trained("any", 0, config, learner), frames)
+    features = features_of(Judged("any", untrained(config)), frames)
     read = torch.from_numpy(features).float()
-    policy = learner.agent.policy(read).log_softmax(-1)
-    torch.testing.assert_close(policy, opinion(learner.agent, torch.from_numpy(frames)))
+    policy = agent.policy(read).log_softmax(-1)
+    torch.testing.assert_close(policy, opinion(agent, torch.from_numpy(frames)))
 
 
 def test_an_expert_with_skills_is_refused():
     config = replace(preset("diayn", "default"), env="starpilot", encoder="laptop")
-    envs = make_envs("starpilot", 1, levels="train", procgen=config.procgen, seed=0)
     choices = Choices(100, 4, 0.2, (), None)
-    skilled = Trained("skilled", 0, config, fresh(config, envs))
+    skilled = Judged("skilled", untrained(config))
     with pytest.raises(BadInput, match="skilled acts by skills"):
         study.play(skilled, SimpleNamespace(), "seen", choices)
 

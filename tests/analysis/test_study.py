@@ -26,8 +26,7 @@ from crosstraj.analysis.study import look, prepare
 from crosstraj.analysis.summary import summary
 from crosstraj.cli.main import main
 from crosstraj.config.values import preset
-from crosstraj.learning.load import read_weights
-from crosstraj.learning.state import Training
+from crosstraj.learning.load import load, read_weights, untrained
 from crosstraj.objectives.ctrl import CTRL, CTRLConfig
 from crosstraj.report.drawing import png
 from crosstraj.runs import checkpoint
@@ -171,14 +170,14 @@ def test_without_out_the_results_are_in_the_run(copy, undrawn):
 
 def test_views_are_embedded_as_training_does_but_in_evaluation_mode(clustered):
     subject = prepare(clustered, Choices(40, None, 0, 0))
-    objective = subject.lens.learner.objective
+    objective = subject.lens.trained.objective
     assert isinstance(objective, CTRL)
     before = {name: tensor.clone() for name, tensor in objective.state_dict().items()}
     found = subject.lens.embed(subject.views)
     with torch.no_grad():
         slow = []
         for frames, action in zip(subject.views.frames, subject.views.action, strict=True):
-            features = subject.lens.learner.agent.encoder(torch.from_numpy(frames))
+            features = subject.lens.trained.agent.encoder(torch.from_numpy(frames))
             u = objective.film(features, torch.from_numpy(action)).flatten()
             slow.append(objective.psi_clust(u[None])[0])  # one row: batch statistics would fail
     np.testing.assert_allclose(found.vectors, torch.stack(slow).numpy(), rtol=1e-3, atol=1e-4)
@@ -189,17 +188,18 @@ def test_views_are_embedded_as_training_does_but_in_evaluation_mode(clustered):
 def test_cut_at_the_map_the_lens_sees_what_the_heads_read(clustered):
     views = prepare(clustered, Choices(40, None, 0, 0)).views
     config = replace(preset("ppo", "default"), env="bigfish", encoder_grad="none", split_at="conv")
-    training = Training(replace(config, envs=2, rollout_steps=16, encoder="laptop"))
-    learner = training.learner
-    found = Lens(clustered, learner, 0).embed(views)
+    trained = untrained(replace(config, envs=2, rollout_steps=16, encoder="laptop"))
+    found = Lens(clustered, trained, 0).embed(views)
     with torch.no_grad():
         frames = torch.from_numpy(views.frames).flatten(0, 1)
-        seen = learner.agent.top(learner.agent.encoder.map(frames).flatten(1))
+        seen = trained.agent.top(trained.agent.encoder.map(frames).flatten(1))
     np.testing.assert_allclose(found.vectors, seen.numpy(), rtol=1e-3, atol=1e-4)
     assert found.health["feature_std"] == pytest.approx(float(seen.std(0).mean()), rel=1e-3)
 
 
-def test_centred_views_are_less_the_mean_of_their_trajectory_and_training_is_beside_them(clustered):
+def test_centred_views_are_less_the_mean_of_their_trajectory_and_training_is_beside_them(
+    clustered, monkeypatch
+):
     subject = prepare(clustered, Choices(120, None, 0, 0))
     lens, views = subject.lens, subject.views
     raw = lens.embed(views)
@@ -212,11 +212,13 @@ def test_centred_views_are_less_the_mean_of_their_trajectory_and_training_is_bes
         return plain(features, action)
 
     plain = lens.clustering.embed
-    lens.clustering = lens.clustering._replace(centred=True, embed=embed)
+    other_views = lens.clustering._replace(centred=True, embed=embed)
+    monkeypatch.setattr(CTRL, "clustering", lambda objective: other_views)
+    lens.load(None)
     assert lens.stretch == 16  # 32 steps of a rollout in two minibatches
     found = lens.embed(views)
     with torch.no_grad():
-        encoder = lens.learner.agent.encoder
+        encoder = lens.trained.agent.encoder
         features = encoder(torch.from_numpy(views.frames).flatten(0, 1)).unflatten(0, (120, 2))
     piece = views.step[:, 0] // 16
     for side, same in (
@@ -248,10 +250,7 @@ def test_the_lens_sees_with_the_weights_of_each_snapshot(clustered):
     subject.lens.load(None)
     late = subject.lens.embed(subject.views).vectors
     assert not np.allclose(early, late)
-    weights, _ = read_weights(clustered, 256)
-    learner = subject.lens.learner
-    learner.load_weights(weights)
-    again = Lens(clustered, learner, 0).embed(subject.views).vectors
+    again = Lens(clustered, load(clustered, 256), 0).embed(subject.views).vectors
     np.testing.assert_array_equal(early, again)
 
 

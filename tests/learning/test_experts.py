@@ -22,11 +22,9 @@ from crosstraj.errors import BadInput
 from crosstraj.experiments.expert_runs import RandomPlayer, random_play
 from crosstraj.learning.evaluation import Examiner
 from crosstraj.learning.experts import INDEX, Expert, Experts, make_source, read_experts, read_index
-from crosstraj.learning.learner import Learner
-from crosstraj.learning.load import place_of, read_config, read_weights
+from crosstraj.learning.load import load, place_of, read_config
 from crosstraj.learning.state import Training
 from crosstraj.objectives.pse import PSEConfig
-from crosstraj.randomness import Streams
 from crosstraj.runs.log import Log, read_rows
 from tests.conftest import TINY
 from tests.test_train import remains, tree
@@ -250,9 +248,9 @@ def test_weak_experts_of_levels_that_are_not_played_do_not_matter(copied: Path, 
     scored(copied, {3: {"score": 0.0}})
     config = wanting(copied)
     config = replace(config, objective=replace(config.objective, accept_weak_experts=False))
-    assert len(read_experts(config, range(3), envs).agents) == 3
+    assert len(read_experts(config, range(3)).agents) == 3
     with pytest.raises(BadInput, match="1 of 4 experts are not clearly above random"):
-        read_experts(config, range(LEVELS), envs)
+        read_experts(config, range(LEVELS))
 
 
 def test_experts_of_a_file_without_random_play_are_refused_until_they_are_measured(
@@ -326,16 +324,15 @@ def envs() -> Any:
 def test_an_expert_gives_the_probabilities_that_its_run_acts_with(
     trained_experts: Path, envs: Any
 ) -> None:
-    experts = read_experts(wanting(trained_experts), range(LEVELS), envs)
+    experts = read_experts(wanting(trained_experts), range(LEVELS))
     frames = torch.randint(
         256, (5, 64, 64, 3), generator=torch.Generator().manual_seed(0), dtype=torch.uint8
     )
     for row in index_of(trained_experts)["experts"]:
         run = trained_experts / "starpilot" / row["run"]
-        learner = Learner(read_config(run), envs, Streams(7))
-        learner.load_weights(read_weights(run)[0])
+        agent = load(run).agent
         with torch.no_grad():
-            log_probs, _ = learner.agent.heads(learner.agent.encoder(frames), torch.zeros(5, 0))
+            log_probs, _ = agent.heads(agent.encoder(frames), torch.zeros(5, 0))
         given = experts(row["level"], frames)
         torch.testing.assert_close(given, log_probs.exp())
         torch.testing.assert_close(given.sum(1), torch.ones(5))
@@ -352,13 +349,13 @@ def test_nothing_is_unpickled(
     for module, name in ((pickle, "load"), (pickle, "loads"), (pickle, "Unpickler")):
         monkeypatch.setattr(module, name, refuse)
     monkeypatch.setattr(torch, "load", refuse)
-    assert read_experts(wanting(trained_experts), range(LEVELS), envs).agents.keys() == {0, 1, 2, 3}
+    assert read_experts(wanting(trained_experts), range(LEVELS)).agents.keys() == {0, 1, 2, 3}
 
 
 def test_the_digest_tells_experts_apart(trained_experts: Path, envs: Any) -> None:
     config = wanting(trained_experts)
-    digest = read_experts(config, range(LEVELS), envs).digest
-    again = read_experts(config, range(LEVELS), envs)
+    digest = read_experts(config, range(LEVELS)).digest
+    again = read_experts(config, range(LEVELS))
     assert again.digest == digest
     with torch.no_grad():
         again.agents[2].value.bias += 1
@@ -420,22 +417,22 @@ def test_broken_weights_and_experts_of_something_else_are_refused(copied: Path, 
     body = index_of(copied)
     procgen = replace(config.procgen, mode="hard")
     with pytest.raises(BadInput, match=r"trained with procgen=.*mode='easy'.*mode='hard'"):
-        read_experts(replace(config, procgen=procgen), range(LEVELS), envs)
+        read_experts(replace(config, procgen=procgen), range(LEVELS))
     with pytest.raises(BadInput, match="trained with frame_stack=1, and 2 is needed"):
-        read_experts(replace(config, frame_stack=2), range(LEVELS), envs)
+        read_experts(replace(config, frame_stack=2), range(LEVELS))
     swapped = json.loads(json.dumps(body))
     swapped["experts"][0]["run"] = body["experts"][1]["run"]
     damaged(copied, json.dumps(swapped))
     with pytest.raises(BadInput, match="the expert of level 0, was trained with procgen="):
-        read_experts(config, range(LEVELS), envs)
+        read_experts(config, range(LEVELS))
     damaged(copied, json.dumps(body))
     (weights,) = (place / body["experts"][3]["run"]).glob("checkpoints/*/weights.safetensors")
     weights.write_bytes(weights.read_bytes()[:-1] + b"x")
     with pytest.raises(BadInput, match="has no valid checkpoint"):
-        read_experts(config, range(LEVELS), envs)
+        read_experts(config, range(LEVELS))
     shutil.rmtree(place / body["experts"][2]["run"])
     with pytest.raises(BadInput, match="is not a run directory"):
-        read_experts(config, range(LEVELS), envs)
+        read_experts(config, range(LEVELS))
 
 
 # --- Playing with them

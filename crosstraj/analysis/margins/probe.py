@@ -20,8 +20,7 @@ from crosstraj.data.collect import Collector
 from crosstraj.data.views import VIEWS
 from crosstraj.errors import BadInput
 from crosstraj.learning.evaluation import Examiner
-from crosstraj.learning.learner import Learner
-from crosstraj.learning.load import read_config, read_weights
+from crosstraj.learning.load import load
 from crosstraj.nn.encoders import Encode
 from crosstraj.objectives.base import Clustering
 from crosstraj.randomness import Streams
@@ -33,16 +32,14 @@ def probe(
     """Measure a run; also what was measured."""
     if seed < 0:
         raise BadInput(f"seed={seed}: must not be negative")
-    config = read_config(run)
-    weights, frames = read_weights(run, step)
+    config, agent, objective, frames = load(run, step)
     torch.set_num_threads(config.threads)
     # The pools of evaluation, with as many environments as in training.
     count = config.envs
     shape = replace(config.evaluation, envs=count, episodes=count)
     config = replace(config, seed=seed, evaluation=shape)
     envs, streams = Examiner(config).pool(levels).envs, Streams(seed)
-    learner = Learner(config, envs, streams)
-    clustering = learner.objective.clustering()
+    clustering = objective.clustering()
     if clustering is None:
         raise BadInput(
             f"{run} has no clusters: it was trained with {config.method}; margins are measured "
@@ -53,28 +50,27 @@ def probe(
             f"{run} was trained with {config.method}, whose codes are of frames less the mean of "
             "their stretch; margins are of views as they are, such as ctrl's"
         )
-    learner.load_weights(weights)
-    if not all(tensor.isfinite().all() for part in weights.values() for tensor in part.values()):
+    weights = [*agent.state_dict().values(), *objective.state_dict().values()]
+    if not all(tensor.isfinite().all() for tensor in weights):
         raise BadInput(
             f"the weights of {run} at {frames} frames are not finite; give --step with an earlier "
             "snapshot"
         )
-    learner.agent.eval()
-    learner.objective.eval()
+    device = torch.device(config.machine.device)
     collector = Collector(
         envs,
         config.rollout_steps,
-        learner.agent.reads,
-        learner.objective,
+        agent.reads,
+        objective,
         seed,
         streams.acting,
-        learner.device,
+        device,
     )
-    rollout = collector.collect(learner.agent)
+    rollout = collector.collect(agent)
     points = draw_points(clustering, rollout.done.cpu(), config, streams.objective)
-    encode = Encode(learner.agent.encoder, live=False, piece=config.machine.piece)
+    encode = Encode(agent.encoder, live=False, piece=config.machine.piece)
     played = rollout.frames(), rollout.action.flatten()
-    found = look(clustering, encode, *played, points.to(learner.device), streams.objective, seed)
+    found = look(clustering, encode, *played, points.to(device), streams.objective, seed)
     return found, {
         "run": run.resolve().name,
         "frames": frames,

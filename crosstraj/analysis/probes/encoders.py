@@ -1,70 +1,46 @@
 """The encoders that are judged: agents of runs and of their snapshots, and an untrained one."""
 
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from crosstraj.analysis.output import run_name
 from crosstraj.analysis.probes.linear import Floats
-from crosstraj.config.values import Config
 from crosstraj.errors import BadInput
-from crosstraj.learning.learner import Learner
-from crosstraj.learning.load import read_config, read_weights
+from crosstraj.learning.load import Trained, load, read_config, untrained
 from crosstraj.nn.encoders import Encode
-from crosstraj.randomness import Streams
 from crosstraj.runs.directory import dotted
 
 SAME = ("env", "frame_stack", "procgen", "ising")  # what decides levels and frames
 ENCODED = 1024  # frames on the device at a time
 
-Envs = VectorEnv[Any, Any, Any]
 
-
-class Trained(NamedTuple):
-    """An agent, and where it comes from."""
+class Judged(NamedTuple):
+    """An agent, and what it is called."""
 
     name: str
-    frames: int  # of training
-    config: Config
-    learner: Learner
+    trained: Trained
 
 
-def load(run: Path, step: int | None, config: Config, envs: Envs) -> Trained:
+def judged(run: Path, step: int | None) -> Judged:
     """A run's agent with the weights of a snapshot, or of the newest checkpoint."""
-    weights, frames = read_weights(run, step)
-    learner = fresh(config, envs)
-    learner.load_weights(weights)
-    if not all(weight.isfinite().all() for weight in learner.agent.state_dict().values()):
+    trained = load(run, step)
+    if not all(weight.isfinite().all() for weight in trained.agent.state_dict().values()):
         raise BadInput(
-            f"the weights of {run} at {frames} frames are not finite; choose an earlier snapshot "
-            "with --step (or --expert-step)"
+            f"the weights of {run} at {trained.frames} frames are not finite; choose an earlier "
+            "snapshot with --step (or --expert-step)"
         )
-    return Trained(run_name(run), frames, config, learner)
+    return Judged(run_name(run), trained)
 
 
-def fresh(config: Config, envs: Envs) -> Learner:
-    """As the run's own learner was before its first update."""
-    learner = Learner(config, envs, Streams(config.seed))
-    learner.agent.eval()
-    return learner
-
-
-def encoders(
-    runs: list[Path], steps: tuple[int, ...], expert: Trained, envs: Envs
-) -> list[Trained]:
+def encoders(runs: list[Path], steps: tuple[int, ...], expert: Judged) -> list[Judged]:
     """The first run's encoder before training, then each run at each step, then the expert's."""
-    configs = [read_config(run) for run in runs]
-    judged = [
-        load(run, step, config, envs)
-        for run, config in zip(runs, configs, strict=True)
-        for step in steps or (None,)
-    ]
-    untrained = Trained("untrained", 0, configs[0], fresh(configs[0], envs))
-    return [untrained, *judged, expert._replace(name="the expert's own")]
+    found = [judged(run, step) for run in runs for step in steps or (None,)]
+    first = Judged("untrained", untrained(found[0].trained.configuration))
+    return [first, *found, expert._replace(name="the expert's own")]
 
 
 def check_same_task(run: Path, expert: Path) -> None:
@@ -84,9 +60,9 @@ def check_same_task(run: Path, expert: Path) -> None:
 
 
 @torch.inference_mode()
-def features_of(encoder: Trained, frames: NDArray[np.uint8]) -> Floats:
+def features_of(encoder: Judged, frames: NDArray[np.uint8]) -> Floats:
     """What the agent's heads read of each frame, [n, D]."""
-    machine, agent = encoder.config.machine, encoder.learner.agent
+    machine, agent = encoder.trained.configuration.machine, encoder.trained.agent
     encode = Encode(agent.encoder, live=False, piece=machine.piece)
     parts = [
         agent.top(agent.read(encode, part.to(machine.device))).cpu()
@@ -95,7 +71,7 @@ def features_of(encoder: Trained, frames: NDArray[np.uint8]) -> Floats:
     features = torch.cat(parts).double().numpy()
     if not np.isfinite(features).all():
         raise BadInput(
-            f"the features of {encoder.name} at {encoder.frames} frames are not finite; choose an "
-            "earlier snapshot with --step"
+            f"the features of {encoder.name} at {encoder.trained.frames} frames are not finite; "
+            "choose an earlier snapshot with --step"
         )
     return np.asarray(features)

@@ -13,11 +13,11 @@ from threadpoolctl import threadpool_limits
 
 from crosstraj.analysis.play import examiner_for
 from crosstraj.analysis.probes.encoders import (
-    Trained,
+    Judged,
     check_same_task,
     encoders,
     features_of,
-    load,
+    judged,
 )
 from crosstraj.analysis.probes.judge import Exam, Judgement, compare, measure, prepare
 from crosstraj.analysis.probes.linear import divergence
@@ -65,17 +65,17 @@ def probe(runs: list[Path], expert_run: Path, choices: Choices) -> Result:
     config = read_config(expert_run)
     keep_memory()
     torch.set_num_threads(config.threads)
+    expert = judged(expert_run, choices.expert_step)
+    subjects = encoders(runs, choices.step, expert)  # before minutes of play: is all there?
     examiner = examiner_for(config, choices.frames, choices.every)
-    envs = examiner.pool("seen").envs
-    expert = load(expert_run, choices.expert_step, config, envs)
-    subjects = encoders(runs, choices.step, expert, envs)  # before minutes of play: is all there?
     seen, unseen = (play(expert, examiner, split, choices) for split in ("seen", "unseen"))
     exam = prepare(seen, unseen, np.random.default_rng(derived_seed(config.seed, ANALYSES, HELD)))
     names, found, notes = [], [], remarks(expert_run, expert, exam)
     for encoder in subjects:
-        names.append((encoder.name, encoder.frames))
+        frames = encoder.trained.frames
+        names.append((encoder.name, frames))
         notes += same_seed(encoder, expert)
-        with stage(f"probing {encoder.name}, {encoder.frames:,}"):
+        with stage(f"probing {encoder.name}, {frames:,}"):
             features = features_of(encoder, seen.frames), features_of(encoder, unseen.frames)
             with threadpool_limits(1):  # several threads would add in no fixed order
                 found.append(measure(features, exam))
@@ -83,8 +83,8 @@ def probe(runs: list[Path], expert_run: Path, choices: Choices) -> Result:
     return Result(facts_of(expert, exam, choices), judgements, list(dict.fromkeys(notes)))
 
 
-def play(expert: Trained, examiner: Examiner, split: LevelSplit, choices: Choices) -> Recording:
-    if expert.learner.objective.context:
+def play(expert: Judged, examiner: Examiner, split: LevelSplit, choices: Choices) -> Recording:
+    if expert.trained.objective.context:
         raise BadInput(
             f"{expert.name} acts by skills, which no probe can see in a frame; choose an expert "
             "trained with another method"
@@ -94,24 +94,24 @@ def play(expert: Trained, examiner: Examiner, split: LevelSplit, choices: Choice
     with stage(f"the expert on {split} levels", count * pool.envs.num_envs) as shown:
         return record(
             pool,
-            expert.learner.agent,
+            expert.trained.agent,
             count,
             every=choices.every,
             random=choices.random,
-            rng=generator(expert.config.seed, ANALYSES, PLAY, SPLITS[split].stream),
-            device=expert.learner.device,
+            rng=generator(expert.trained.configuration.seed, ANALYSES, PLAY, SPLITS[split].stream),
+            device=torch.device(expert.trained.configuration.machine.device),
             shown=shown,
         )
 
 
-def facts_of(expert: Trained, exam: Exam, choices: Choices) -> dict[str, Any]:
+def facts_of(expert: Judged, exam: Exam, choices: Choices) -> dict[str, Any]:
     """What the table is about."""
     log_probs = exam.unseen.log_probs
     return {
-        "env": expert.config.env,
+        "env": expert.trained.configuration.env,
         "expert": expert.name,
-        "expert_frames": expert.frames,
-        "expert_seed": expert.config.seed,
+        "expert_frames": expert.trained.frames,
+        "expert_seed": expert.trained.configuration.seed,
         "expert_entropy": float(-(np.exp(log_probs) * log_probs).sum(1).mean()),
         "explainable_entropy": explainable(exam),
         "random": choices.random,
@@ -134,12 +134,12 @@ def explainable(exam: Exam) -> float:
     return float(divergence(exam.unseen.log_probs, np.log(mean)).mean())
 
 
-def remarks(run: Path, expert: Trained, exam: Exam) -> list[str]:
+def remarks(run: Path, expert: Judged, exam: Exam) -> list[str]:
     """What a reader must know of the expert and its play."""
     notes = []
-    config = expert.config
+    config = expert.trained.configuration
     rows = series(read_rows(run / "metrics.jsonl"), "unseen_return")
-    known = [(frames, score) for frames, score in rows if frames <= expert.frames]
+    known = [(frames, score) for frames, score in rows if frames <= expert.trained.frames]
     if not known:
         notes.append("the expert was not evaluated: is it clearly above random play?")
     elif config.env in EASY_RANGE and config.procgen.mode == "easy":
@@ -163,10 +163,11 @@ def remarks(run: Path, expert: Trained, exam: Exam) -> list[str]:
     return notes
 
 
-def same_seed(encoder: Trained, expert: Trained) -> list[str]:
-    if encoder.learner is expert.learner or encoder.config.seed != expert.config.seed:
+def same_seed(encoder: Judged, expert: Judged) -> list[str]:
+    own, seed = (who.trained.configuration.seed for who in (encoder, expert))
+    if encoder.trained is expert.trained or own != seed:
         return []
     return [
-        f"{encoder.name} has the expert's seed, {expert.config.seed}, and may have begun with its "
-        "very weights; an expert of another seed is fairer"
+        f"{encoder.name} has the expert's seed, {seed}, and may have begun with its very weights; "
+        "an expert of another seed is fairer"
     ]
