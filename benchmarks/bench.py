@@ -29,7 +29,9 @@ from benchmarks.machine import (
     peak_memory,
     seconds_to_first_step,
 )
-from crosstraj.config.values import Config, MachineConfig, preset
+from crosstraj.config.groups import MachineConfig
+from crosstraj.config.presets import preset
+from crosstraj.config.values import Config
 from crosstraj.nn.native import keep_memory
 
 PARTS = ("environment", "acting", "objective", "policy", "rest")

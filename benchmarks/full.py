@@ -21,8 +21,10 @@ from benchmarks import ising
 from benchmarks.bench import configurations, memory
 from benchmarks.contenders import GAME, Ours
 from benchmarks.machine import Limit, flops_per_frame
+from crosstraj.config.groups import MachineConfig
 from crosstraj.config.methods import METHODS
-from crosstraj.config.values import Config, MachineConfig, preset
+from crosstraj.config.presets import preset
+from crosstraj.config.values import Config
 from crosstraj.nn.native import keep_memory
 from crosstraj.objectives import CTRLConfig
 

@@ -13,7 +13,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from crosstraj.config.values import Config, MachineConfig, preset
+from crosstraj.config.groups import MachineConfig
+from crosstraj.config.presets import preset
+from crosstraj.config.values import Config
 from crosstraj.data.rollout import Rollout
 from crosstraj.learning.state import Training
 from crosstraj.policies.experience import Experience, experience, minibatches

@@ -24,7 +24,7 @@ from crosstraj.config.values import Config
 from crosstraj.envs import make_envs
 from crosstraj.envs.frame_stack import AnyEnvs
 from crosstraj.errors import BadInput
-from crosstraj.learning.load import Trained, load
+from crosstraj.learning.load import Trained, load, read_config
 from crosstraj.nn.encoders import Encode
 from crosstraj.objectives import CTRLConfig
 from crosstraj.objectives.base import Clustering
@@ -51,12 +51,12 @@ class Measured(NamedTuple):
 
 def measure(run: Path) -> Measured:
     """From the newest checkpoint of a run of CTRL on `ising`; the same numbers each time."""
-    trained = load(run)
-    config = trained.configuration
+    config = read_config(run)
     if config.env != "ising" or not isinstance(config.objective, CTRLConfig):
         raise BadInput(f"{run} is {config.method} on {config.env}: CTRL on ising is needed")
     envs = environments(config)
     games = fixed_choices(config, envs)
+    trained = load(run)
     features = encoded(trained, games.frames)
     clustering = trained.objective.clustering()
     assert clustering is not None

@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from crosstraj.config.values import Config, LevelSplit
+from crosstraj.config.groups import LevelSplit
+from crosstraj.config.values import Config
 from crosstraj.data.skills import Followed, Skills
 from crosstraj.envs import GAMES, level_seeds
 from crosstraj.errors import BadInput

@@ -16,12 +16,13 @@ from crosstraj.analysis.measures import NAN, Floats, rank_correlation
 from crosstraj.analysis.output import run_name
 from crosstraj.analysis.result import Analysis, Choices, Moment
 from crosstraj.analysis.study import SNAPSHOT_VIEWS, over_training, prepare
-from crosstraj.config.values import LATER, NOT_IDENTITY, Config
+from crosstraj.config.dotted import dotted
+from crosstraj.config.stored import LATER, NOT_IDENTITY, to_dict
+from crosstraj.config.values import Config
 from crosstraj.objectives import CTRLConfig, ProtoConfig, SituationsConfig
 from crosstraj.report.cells import number
 from crosstraj.report.document import Block, Heading, Items, Picture, Table, Text, markdown
 from crosstraj.report.drawing import over_frames, png
-from crosstraj.runs.directory import dotted
 from crosstraj.runs.log import series
 
 NEAR = 0.05  # of the run's frames: an evaluation so near a snapshot is taken as its own
@@ -84,7 +85,7 @@ def paired(run: Course) -> tuple[Floats, Floats, Floats]:
 
 def other_differences(runs: list[Course]) -> dict[str, list[str]]:
     """Dotted keys, besides temperature and seed, in which configurations differ; their values."""
-    flat = [dotted(run.config.to_dict()) for run in runs]
+    flat = [dotted(to_dict(run.config)) for run in runs]
     meant = {"seed"} | {f"objective.{name}" for run in runs for name in temperatures_of(run)}
     meant |= {key for config in flat for key in config if key.split(".")[0] in NOT_IDENTITY}
     found: dict[str, list[str]] = {}

@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.table import Table
 
 from crosstraj.cli.parse import parse
-from crosstraj.config.values import Config, LevelSplit
+from crosstraj.config.groups import LevelSplit
+from crosstraj.config.values import Config
 from crosstraj.errors import BadInput
 from crosstraj.learning.display import spared
 from crosstraj.learning.evaluation import EASY_RANGE, SPLITS, Examiner, normalised, summarise

@@ -9,7 +9,9 @@ from rich.console import Console
 
 from crosstraj.cli.parse import parse
 from crosstraj.cli.train import value_of
-from crosstraj.config.values import Config, check_env_name, preset
+from crosstraj.config.presets import preset
+from crosstraj.config.values import Config
+from crosstraj.envs import check_env_name
 from crosstraj.nn.native import keep_memory
 
 
@@ -43,7 +45,7 @@ def expert_preset(name: str) -> Config:
 
 def experts(arguments: list[str]) -> None:
     """Train one PPO expert per level. Running the same command again continues, or shows them."""
-    default = expert_preset(value_of("--preset", arguments, "default"))
+    default = expert_preset(value_of("preset", arguments) or "default")
     given = parse(
         ExpertsArguments,
         "experts",

@@ -2,14 +2,17 @@
 
 import sys
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import tyro
 
 from crosstraj.cli.evaluate import print_results
 from crosstraj.cli.parse import parse
-from crosstraj.config.values import Config, check_env_name, preset, with_policy
+from crosstraj.config.presets import DECIDING, started
+from crosstraj.config.values import Config
+from crosstraj.envs import check_env_name
 from crosstraj.errors import BadInput
 from crosstraj.learning.display import display_for, spared
 from crosstraj.nn.native import keep_memory
@@ -24,16 +27,11 @@ class TrainArguments:
 
 def train(arguments: list[str]) -> None:
     """Train a method on a game. Running the same command again continues, or says it is done."""
-    method, name = (
-        value_of("--method", arguments, "ctrl"),
-        value_of("--preset", arguments, "default"),
-    )
-    values = preset(method, name)
-    values = with_policy(values, value_of("--policy.kind", arguments, values.policy.kind))
+    values = started(deciding_values(arguments))
     given = parse(
         TrainArguments,
         "train",
-        f"Train `{method}` with preset `{name}`; any value can be changed.",
+        f"Train `{values.method}` with preset `{values.preset}`; any value can be changed.",
         arguments,
         default=TrainArguments(values),
     )
@@ -70,17 +68,23 @@ def train(arguments: list[str]) -> None:
         print("files:", *sorted(directory.iterdir()), sep="\n  ", flush=True)
 
 
-def value_of(flag: str, arguments: list[str], default: str) -> str:
-    """The value of a flag that decides the defaults of all others, read before they are parsed.
+def deciding_values(arguments: list[str]) -> dict[str, Any]:
+    """The values that decide the defaults of others, as far as they are given."""
+    found: dict[str, Any] = {name: value_of(name, arguments) for name in DECIDING}
+    found["policy.per_game"] = found["policy.per_game"] == "True"
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def value_of(name: str, arguments: list[str]) -> str | None:
+    """The value of a flag that decides the defaults of others, read before they are parsed.
 
     Given twice, the last one counts, as for every other flag.
     """
-    value = default
-    for index, word in enumerate(arguments):
-        if word == flag and index + 1 < len(arguments):
-            value = arguments[index + 1]
-        if word.startswith(f"{flag}="):
-            value = word.removeprefix(f"{flag}=")
+    value, flag = None, f"--{name}".replace("_", "-")
+    for word, after in zip_longest(arguments, arguments[1:]):
+        said, equals, joined = word.partition("=")
+        if said.replace("_", "-") == flag:
+            value = joined if equals else after
     return value
 
 

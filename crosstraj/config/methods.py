@@ -73,6 +73,6 @@ PRESETS = {
     ),
     "source": Entry(
         "weight, learning rate and target decay of the method's own paper or code",
-        "crosstraj/config/sources.py names it beside each value",
+        "crosstraj/config/presets.py names it beside each value",
     ),
 }

@@ -5,6 +5,7 @@ from crosstraj.envs.ising.matching import IsingConfig
 from crosstraj.envs.ising.task import IsingEnv, IsingVectorEnv
 from crosstraj.envs.make import (
     NAMES,
+    check_env_name,
     check_envs,
     image_and_actions,
     level_seeds,
@@ -32,6 +33,7 @@ __all__ = [
     "ProcgenVectorEnv",
     "Savable",
     "Split",
+    "check_env_name",
     "check_envs",
     "image_and_actions",
     "level_seeds",

@@ -45,6 +45,7 @@ from crosstraj.envs.procgen import (
 )
 from crosstraj.errors import BadInput, unknown
 
+GYMNASIUM_MARKS = "-/:"  # one of them is in every Gymnasium id, and in no game's name
 NAMES = (*GAMES, "ising")  # what can be trained by name; everything else is an id of Gymnasium's
 
 # Packages that register ids when imported: how those ids begin, the module, its name for pip.
@@ -86,6 +87,15 @@ def make_envs(
     else:
         envs = SeededEnvs(_make_gymnasium(env, count, copy), seed, levels)
     return envs if frame_stack == 1 else FrameStack(envs, frame_stack)
+
+
+def check_env_name(name: str) -> None:
+    """Refuses what cannot be trained on before anything is written; Gymnasium's is made once."""
+    if name in NAMES:
+        return
+    if not any(mark in name for mark in GYMNASIUM_MARKS):
+        raise unknown("game", name, NAMES)
+    make_envs(name, 1, levels="train", procgen=ProcgenConfig(), seed=0).close()
 
 
 def check_envs(envs: AnyEnvs) -> None:

@@ -10,12 +10,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from crosstraj.config.dotted import identity_of
+from crosstraj.config.stored import to_dict
 from crosstraj.cores import usable_cores
 from crosstraj.errors import BadInput
 from crosstraj.experiments.runs import Job
 from crosstraj.learning.load import read_values
 from crosstraj.report.comparison import variant_of
-from crosstraj.runs.directory import identity_of
 from crosstraj.runs.log import read_rows
 
 
@@ -84,7 +85,7 @@ def alike(config: Mapping[str, Any]) -> tuple[str, str]:
 
 def rate_of(job: Job, known: Mapping[str, list[Cost]]) -> Rate | None:
     """The rate of runs that are alike in everything, or at least in kind; None: there is none."""
-    for exact, key in zip((True, False), alike(job.config.to_dict()), strict=True):
+    for exact, key in zip((True, False), alike(to_dict(job.config)), strict=True):
         if costs := known.get(key):
             middle = statistics.median(3600 * cost.hours / cost.frames for cost in costs)
             return Rate(middle, len(costs), exact, any(cost.by_clock for cost in costs))

@@ -13,7 +13,10 @@ import torch
 from rich.table import Table
 from torch import Tensor
 
-from crosstraj.config.values import NOT_IDENTITY, Config, LevelSplit
+from crosstraj.config.dotted import differences, identity_of
+from crosstraj.config.groups import LevelSplit
+from crosstraj.config.stored import NOT_IDENTITY, to_dict
+from crosstraj.config.values import Config
 from crosstraj.data.rollout import Decision
 from crosstraj.disk import write_whole
 from crosstraj.envs import GAMES, image_and_actions
@@ -25,7 +28,6 @@ from crosstraj.learning.place import open_run
 from crosstraj.learning.signals import Stop
 from crosstraj.objectives import Objective
 from crosstraj.randomness import EVALUATIONS, generator
-from crosstraj.runs.directory import differences, identity_of
 from crosstraj.train import train
 
 PLAYER = 2  # of the evaluation's streams: the others are the splits'
@@ -91,7 +93,7 @@ def check(config: Config, levels: int) -> None:
 def check_values(config: Config, there: dict[str, Any]) -> None:
     """Experts of one directory are trained alike."""
     without = (*NOT_IDENTITY, *LEVELS)
-    here = config.to_dict()
+    here = to_dict(config)
     if there and identity_of(there, without) != identity_of(here, without):
         raise BadInput(
             f"{config.saving.runs / config.env} holds experts with other values "
@@ -140,7 +142,7 @@ def write_index(config: Config, experts: dict[int, Expert]) -> None:
         asdict(expert) | {"above_random": expert.above_random}
         for _, expert in sorted(experts.items())
     ]
-    body = {"game": config.env, "experts": rows, "values": config.to_dict()}
+    body = {"game": config.env, "experts": rows, "values": to_dict(config)}
     path = config.saving.runs / config.env / INDEX
     try:
         write_whole(path, json.dumps(body, indent=1).encode())

@@ -10,10 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from crosstraj.config.values import Config, EvaluationConfig, LevelSplit
+from crosstraj.config.dotted import identity_of
+from crosstraj.config.groups import EvaluationConfig, LevelSplit
+from crosstraj.config.stored import to_dict
+from crosstraj.config.values import Config
 from crosstraj.disk import write_whole
 from crosstraj.errors import BadInput
-from crosstraj.runs.directory import identity_of
 
 PLACE = Path("results/random")
 EPISODES = 512  # the standard error is then about a twentieth of the returns' deviation
@@ -22,7 +24,7 @@ ENVS = 64
 
 def task_of(config: Config, levels: LevelSplit) -> dict[str, Any]:
     """What the return of random play depends on."""
-    values = config.to_dict()
+    values = to_dict(config)
     return {"game": config.env, "levels": levels} | {
         part: values[part] for part in ("procgen", "ising") if part in values
     }

@@ -1,17 +1,18 @@
 """The runs of an experiment made exact: the configuration and the directory of each."""
 
-import dataclasses
 import json
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from crosstraj.config.values import Config, check_env_name, preset, with_policy
-from crosstraj.errors import BadInput, unknown
-from crosstraj.experiments.file import Planned, Value, Values
+from crosstraj.config.dotted import override
+from crosstraj.config.presets import started
+from crosstraj.config.values import Config
+from crosstraj.envs import check_env_name
+from crosstraj.errors import BadInput
+from crosstraj.experiments.file import Planned
 from crosstraj.learning.load import place_of
 
 
@@ -102,63 +103,4 @@ def prepare(
 def configure(run: Planned, place: Path) -> Config:
     """The configuration that the run's command would make."""
     values = run.values | {"env": run.game, "seed": run.seed, "saving.runs": str(place)}
-    start = preset(str(values.pop("method")), str(values.pop("preset")))
-    start = with_policy(start, str(values.get("policy.kind", start.policy.kind)))
-    return override(start, values)
-
-
-def override(config: Config, values: Values) -> Config:
-    """Dotted values over a configuration, all at once, each checked for its name and type."""
-    whole: dict[str, Any] = {}
-    parts: dict[str, dict[str, Any]] = {}
-    known = dotted_fields(config)
-    for name, value in values.items():
-        if name not in known:
-            raise unknown("value", name, known)
-        part, _, inner = name.rpartition(".")
-        fitting = _fit(name, value, known[name])
-        if part:
-            parts.setdefault(part, {})[inner] = fitting
-        else:
-            whole[name] = fitting
-    for part, changes in parts.items():
-        whole[part] = replace(getattr(config, part), **changes)
-    return replace(config, **whole)
-
-
-def dotted_fields(config: Config) -> dict[str, Any]:
-    """The type of every value by its dotted name, such as `objective.keypoints`."""
-    found: dict[str, Any] = {}
-    hints = get_type_hints(type(config))
-    for field in fields(config):
-        part = getattr(config, field.name)
-        if dataclasses.is_dataclass(part):
-            inner = get_type_hints(type(part))
-            found |= {f"{field.name}.{f.name}": inner[f.name] for f in fields(part)}
-        else:
-            found[field.name] = hints[field.name]
-    return found
-
-
-KINDS: dict[Any, tuple[tuple[type, ...], str]] = {
-    bool: ((bool,), "true or false"),
-    int: ((int,), "a whole number"),
-    float: ((float, int), "a number"),
-    str: ((str,), "text"),
-    Path: ((str,), "text"),
-}  # of a value: what it may be given as, and that in words
-
-
-def _fit(name: str, value: Value, kind: Any) -> Any:
-    """The value as the configuration holds it, or a sentence."""
-    if get_origin(kind) is Literal:
-        if value not in get_args(kind):
-            choices = ", ".join(map(str, get_args(kind)))
-            raise BadInput(f"{name}={value!r}: must be one of {choices}")
-        return value
-    if kind not in KINDS:
-        raise BadInput(f"{name} is not given in an experiment; the method and its preset have it")
-    accepted, words = KINDS[kind]
-    if type(value) not in accepted:  # by type: for isinstance, true is a whole number
-        raise BadInput(f"{name}={value!r}: must be {words}")
-    return kind(value)
+    return override(started(values), values)

@@ -14,7 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from crosstraj.config.values import Config, LevelSplit
+from crosstraj.config.groups import LevelSplit
+from crosstraj.config.values import Config
 from crosstraj.data.rollout import Decision
 from crosstraj.data.skills import Followed, Skills
 from crosstraj.envs import Split, level_seeds, make_envs, savable

@@ -6,7 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from crosstraj.config.values import NOT_IDENTITY, Config, MachineConfig
+from crosstraj.config.groups import MachineConfig
+from crosstraj.config.stored import from_dict, identity
+from crosstraj.config.values import Config
 from crosstraj.envs import shown_by
 from crosstraj.errors import BadInput
 from crosstraj.learning.networks import Weights, make_networks, put_on
@@ -14,7 +16,7 @@ from crosstraj.objectives import Objective
 from crosstraj.policies.agent import Agent
 from crosstraj.randomness import Streams
 from crosstraj.runs import checkpoint
-from crosstraj.runs.directory import identity_of, run_directory
+from crosstraj.runs.directory import run_directory
 
 
 class Trained(NamedTuple):
@@ -51,9 +53,9 @@ def untrained(config: Config) -> Trained:
 
 def place_of(config: Config) -> tuple[Path, str]:
     """The run directory that belongs to a configuration, and the digest of what tells it apart."""
-    identity = identity_of(config.to_dict(), NOT_IDENTITY)
-    place = run_directory(config.saving.runs, config.method, config.env, config.seed, identity)
-    return place, identity
+    digest = identity(config)
+    place = run_directory(config.saving.runs, config.method, config.env, config.seed, digest)
+    return place, digest
 
 
 def read_values(run: Path) -> dict[str, Any]:
@@ -69,7 +71,7 @@ def read_values(run: Path) -> dict[str, Any]:
 
 def read_config(run: Path) -> Config:
     """The configuration that a run was made with."""
-    return Config.from_dict(read_values(run))
+    return from_dict(read_values(run))
 
 
 def checkpoints_by_frames(parent: Path) -> dict[int, Path]:

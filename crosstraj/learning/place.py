@@ -2,6 +2,7 @@
 
 import torch
 
+from crosstraj.config.stored import to_dict
 from crosstraj.config.values import Config
 from crosstraj.learning.display import Display
 from crosstraj.learning.load import place_of
@@ -15,5 +16,5 @@ def open_run(config: Config, display: Display, *, allow_inexact: bool = False) -
     directory, identity = place_of(config)
     facts = machine_facts(compiled=config.machine.compile) | config.machine.rounding()
     return Run.open(
-        directory, config.to_dict(), identity, facts, allow_inexact=allow_inexact, warn=display.say
+        directory, to_dict(config), identity, facts, allow_inexact=allow_inexact, warn=display.say
     )

@@ -7,8 +7,8 @@ network's is always trained by its own loss.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple, Self
 
 import torch
 import torch.nn.functional as F
@@ -53,11 +53,15 @@ class DAACConfig(PolicyConfig):
     advantage_weight: float = 0.25
     """Weight of the error of the advantage head."""
     per_game: bool = False
-    """Take the three values above from IDAAC's table of games, whatever is given."""
+    """Take the three values above from IDAAC's table of games; then they cannot be given."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_range(self, "policy.", "value_epochs", "value_every", at_least=1)
+
+    def for_game(self, game: str) -> Self:
+        tuned = TUNED.get(game, Tuned())
+        return replace(self, **tuned._asdict()) if self.per_game else self
 
 
 class DAACAgent(Agent):

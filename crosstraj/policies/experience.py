@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -50,6 +50,10 @@ class PolicyConfig:
         check_range(self, "policy.", *rates, at_least=0)
         check_range(self, "policy.", "max_grad_norm", "clip", above=0)
         check_range(self, "policy.", "discount", "trace", at_least=0, at_most=1)
+
+    def for_game(self, game: str) -> Self:
+        """The values to play this game with, where a table of games has been asked for."""
+        return self
 
 
 class Experience(NamedTuple):

@@ -10,7 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from crosstraj.config.values import LATER, LevelSplit, preset
+from crosstraj.config.dotted import dotted, identity_of
+from crosstraj.config.groups import LevelSplit
+from crosstraj.config.presets import preset
+from crosstraj.config.stored import LATER, to_dict
 from crosstraj.envs import GAMES
 from crosstraj.errors import BadInput
 from crosstraj.learning.evaluation import EASY_RANGE, normalised
@@ -19,7 +22,6 @@ from crosstraj.report.document import plain
 from crosstraj.report.published import METHOD_COLUMNS
 from crosstraj.report.reading import Evaluation, RunData, judged_by
 from crosstraj.report.statistics import Scores
-from crosstraj.runs.directory import dotted, identity_of
 
 RANGES = "normalised by the easy-mode ranges (jumper and leaper: minimum 3)"
 EQUAL_SEEDS = "Left out so that each game has equally many seeds:"
@@ -176,7 +178,7 @@ def changed_values(config: dict[str, Any]) -> dict[str, Any] | None:
         start = replace(preset(config["method"], config["preset"]), env=config["env"])
     except BadInput:
         return None
-    base = dotted(start.to_dict())
+    base = dotted(to_dict(start))
     values = {name: before for name, before in LATER.items() if name in base} | dotted(config)
     return {
         name: value

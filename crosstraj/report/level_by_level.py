@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crosstraj.config.values import LevelSplit
+from crosstraj.config.groups import LevelSplit
 from crosstraj.learning.evaluation import SPLITS
 from crosstraj.report.reading import FirstFrames, Played, RunData
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from crosstraj.config.values import LevelSplit
+from crosstraj.config.groups import LevelSplit
+from crosstraj.config.stored import to_dict
 from crosstraj.errors import BadInput
 from crosstraj.learning.evaluation import SPLITS
 from crosstraj.learning.load import read_config, read_values
@@ -160,7 +161,7 @@ KINDS: dict[str, type] = {
 def _config(path: Path) -> dict[str, Any]:
     """All values, with those that are newer than the run filled in; else as they stand."""
     try:
-        config = read_config(path).to_dict()
+        config = to_dict(read_config(path))
     except (BadInput, TypeError):  # of another version, or with a method that is not ours
         config = read_values(path)
     for key, kind in KINDS.items():

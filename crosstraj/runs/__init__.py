@@ -2,5 +2,5 @@
 
 Start with `directory.py` (one run: its owner, logs, checkpoints and summary). `checkpoint.py` and
 `codec.py` are the formats, `log.py` the lines of JSON, `lock.py` the owner, `mirrors.py`
-TensorBoard. Knows nothing of training. May import: errors.
+TensorBoard. Knows nothing of training. May import: errors, config.dotted.
 """

@@ -26,7 +26,6 @@ from crosstraj.runs.codec import State
 Facts = Mapping[str, Any]
 
 FORMAT = 1
-MIGRATIONS: dict[int, Callable[[State], State]] = {}  # from format n to format n + 1
 
 WEIGHTS, TRAINING = "weights.safetensors", "training.safetensors"
 STATE, MANIFEST = "state.json", "MANIFEST.json"
@@ -186,8 +185,6 @@ def read(path: Path) -> tuple[State, dict[str, Any]]:
             raise ValueError(f"tensors that {STATE} does not name: {sorted(tensors)}")
     except Exception as error:  # whatever a stranger's file makes a parser say, we say one sentence
         raise Broken(path, f"{type(error).__name__}: {error}") from error
-    for version in range(manifest["format"], FORMAT):
-        state = MIGRATIONS[version](state)
     return state, manifest["facts"]
 
 
@@ -255,9 +252,7 @@ def _manifest(path: Path) -> dict[str, Any]:
             raise ValueError("the text does not match its seal")
     except (ValueError, RecursionError, KeyError, TypeError) as error:
         raise Broken(path, f"{MANIFEST} is not as it was written ({error})") from error
-    found = manifest["format"]
-    known = type(found) is int and found <= FORMAT
-    if not known or any(version not in MIGRATIONS for version in range(found, FORMAT)):
+    if (found := manifest["format"]) != FORMAT:
         raise BadInput(
             f"{path} has format {found}, and this version reads {FORMAT}: "
             "use the version of crosstraj that wrote it, or start the run in another directory"

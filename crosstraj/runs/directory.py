@@ -1,11 +1,10 @@
 """The run directory: one owner, its configuration, its logs, its checkpoints and its summary."""
 
-import hashlib
 import json
 import platform
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ import torch
 from torch import Tensor
 
 from crosstraj import disk
+from crosstraj.config.dotted import as_json, differences
 from crosstraj.errors import BadInput
 from crosstraj.runs import checkpoint
 from crosstraj.runs.codec import State
@@ -34,19 +34,6 @@ def run_directory(root: Path, method: str, game: str, seed: int, identity: str) 
         raise ValueError(f"identity {identity!r} is not a hexadecimal digest; use identity_of")
     safe = [re.sub(r"[^A-Za-z0-9_.]+", "-", name)[:80].strip(".-") for name in (method, game)]
     return Path(root) / f"{safe[0] or '_'}-{safe[1] or '_'}-s{int(seed)}-{identity[:8]}"
-
-
-def identity_of(config: Mapping[str, Any], without: Iterable[str]) -> str:
-    """SHA-256 of the config as canonical JSON, without some (dotted) keys such as "frames"."""
-    kept = _as_json(config)
-    for dotted in without:
-        *parents, last = dotted.split(".")
-        inner = kept
-        for name in parents:
-            inner = inner.get(name, {})
-        inner.pop(last, None)
-    text = json.dumps(kept, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def machine_facts(compiled: bool) -> dict[str, Any]:
@@ -112,13 +99,13 @@ class Run:
             try:
                 for place in (directory, directory / "checkpoints", directory / "snapshots"):
                     checkpoint.clean(place)
-                _settle_config(directory / "config.json", _as_json(config), identity)
+                _settle_config(directory / "config.json", as_json(config), identity)
                 metrics, timing, episodes = (Log(directory / name, warn) for name in LOGS)
                 disk.fsync(directory)  # a checkpoint must not outlive the names of its logs
             except BaseException:
                 disown(lock)
                 raise
-        known = _as_json({**facts, "identity": identity})
+        known = as_json({**facts, "identity": identity})
         logs = (metrics, timing, episodes)
         return cls(directory, dict(config), known, allow_inexact, warn, lock, *logs)
 
@@ -198,7 +185,10 @@ class Run:
         return state if path else None
 
     def _check_facts(self, path: Path, found: dict[str, Any]) -> None:
-        different = differences(found, self.facts)
+        unsaid = self.facts.keys() - found.keys() - {"identity"}
+        if unsaid:
+            self.warn(f"{path} does not say with which {', '.join(sorted(unsaid))} it was written")
+        different = differences(found, {k: v for k, v in self.facts.items() if k not in unsaid})
         if found.get("identity") != self.facts["identity"]:
             raise BadInput(f"{path} is of another configuration ({different}); remove it")
         if different and not self.allow_inexact:
@@ -264,31 +254,6 @@ def _settle_config(
             return
     text = json.dumps({"format": FORMAT, "identity": identity, "config": config}, indent=1)
     disk.write_whole(path, text.encode())
-
-
-def differences(there: dict[str, Any], here: dict[str, Any]) -> str:
-    """The dotted keys whose values differ, with both values, in words."""
-    old, new = dotted(there), dotted(here)
-    pairs = {key: (old.get(key, "absent"), new.get(key, "absent")) for key in {**old, **new}}
-    different = [key for key, (before, now) in pairs.items() if before != now]
-    # `frames` may differ between two commands for the same run; it is blamed only if alone.
-    named = [key for key in different if key != "frames"] or different
-    return "; ".join("{} is {!r} there, {!r} here".format(key, *pairs[key]) for key in named)
-
-
-def dotted(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested values by their dotted names, such as "policy.epochs"."""
-    flat: dict[str, Any] = {}
-    for key, value in config.items():
-        inner = dotted(value, f"{prefix}{key}.") if isinstance(value, dict) else {}
-        flat |= inner or {f"{prefix}{key}": value}
-    return flat
-
-
-def _as_json(value: Mapping[str, Any]) -> dict[str, Any]:
-    """As it will be when read back: a tuple is a list."""
-    plain: dict[str, Any] = json.loads(json.dumps(value))
-    return plain
 
 
 def _read_json(path: Path, *keys: str) -> dict[str, Any] | None:

@@ -13,7 +13,8 @@ import torch
 from crosstraj.analysis.ising_models import clustered, environments, fixed_choices, measure
 from crosstraj.cli import experiment
 from crosstraj.cli.main import main
-from crosstraj.config.values import Config, preset
+from crosstraj.config.presets import preset
+from crosstraj.config.values import Config
 from crosstraj.envs import IsingConfig
 from crosstraj.errors import BadInput
 from crosstraj.experiments.file import read

@@ -29,7 +29,7 @@ from crosstraj.analysis.probes.linear import (
 from crosstraj.analysis.probes.record import Recording, draw, opinion, record, reward_soon
 from crosstraj.analysis.probes.study import Choices
 from crosstraj.cli.main import main
-from crosstraj.config.values import preset
+from crosstraj.config.presets import preset
 from crosstraj.envs import make_envs
 from crosstraj.errors import BadInput
 from crosstraj.learning.evaluation import Pool

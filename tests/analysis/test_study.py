@@ -25,7 +25,7 @@ from crosstraj.analysis.states import draw_levels
 from crosstraj.analysis.study import look, prepare
 from crosstraj.analysis.summary import summary
 from crosstraj.cli.main import main
-from crosstraj.config.values import preset
+from crosstraj.config.presets import preset
 from crosstraj.learning.load import load, read_weights, untrained
 from crosstraj.objectives.ctrl import CTRL, CTRLConfig
 from crosstraj.report.drawing import png

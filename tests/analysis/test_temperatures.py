@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from crosstraj.analysis import temperatures
 from crosstraj.analysis.result import Moment
 from crosstraj.analysis.temperatures import Course, compare, mean_line, paired
-from crosstraj.config.values import preset
+from crosstraj.config.presets import preset
 
 NAN = float("nan")
 

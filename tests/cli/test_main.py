@@ -17,14 +17,18 @@ import pytest
 
 from crosstraj.cli import doctor
 from crosstraj.cli.main import main
+from crosstraj.config.dotted import identity_of
+from crosstraj.config.groups import MachineConfig, SavingConfig
 from crosstraj.config.methods import METHODS, PRESETS
-from crosstraj.config.values import NOT_IDENTITY, Config, MachineConfig, SavingConfig, preset
+from crosstraj.config.presets import preset
+from crosstraj.config.stored import NOT_IDENTITY, to_dict
+from crosstraj.config.values import Config
 from crosstraj.errors import BadInput, check_range
 from crosstraj.learning.display import Plain, Terminal, clock, spared
 from crosstraj.learning.load import read_config, read_weights
 from crosstraj.learning.place import open_run
 from crosstraj.report.curves import curves_figure
-from crosstraj.runs.directory import identity_of, run_directory
+from crosstraj.runs.directory import run_directory
 from tests.conftest import Trained
 
 Capture = pytest.CaptureFixture[str]
@@ -214,7 +218,7 @@ def test_a_checkpoint_of_another_configuration_is_refused_and_left_alone(
     trained: Trained, tmp_path: Path, capfd: Capture
 ) -> None:
     config = replace(read_config(trained.directory), seed=6)
-    identity = identity_of(config.to_dict(), NOT_IDENTITY)
+    identity = identity_of(to_dict(config), NOT_IDENTITY)
     run = run_directory(tmp_path, config.method, config.env, config.seed, identity)
     shutil.copytree(trained.directory / "checkpoints", run / "checkpoints")
     before = tree(run / "checkpoints")

@@ -15,8 +15,10 @@ import torch
 
 from crosstraj import train
 from crosstraj.cli.main import main
+from crosstraj.config.groups import EvaluationConfig, MachineConfig
 from crosstraj.config.phases import Phase, beginnings, check_phases, in_words, phase_at
-from crosstraj.config.values import Config, EvaluationConfig, MachineConfig, preset
+from crosstraj.config.presets import preset
+from crosstraj.config.stored import from_dict, to_dict
 from crosstraj.errors import BadInput
 from crosstraj.learning.optimiser import Averages
 from crosstraj.learning.state import Training
@@ -412,4 +414,4 @@ def test_phases_can_be_changed_on_the_command_line(tmp_path):
 
 def test_a_configuration_with_phases_survives_json():
     config = replace(preset("ctrl", "default"), phases=(Phase(0.3), Phase(0.7, "none", 0.0)))
-    assert Config.from_dict(json.loads(json.dumps(config.to_dict()))) == config
+    assert from_dict(json.loads(json.dumps(to_dict(config)))) == config

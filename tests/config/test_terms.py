@@ -5,13 +5,15 @@ from typing import Any
 
 import pytest
 
+from crosstraj.config.dotted import dotted
 from crosstraj.config.methods import METHODS
-from crosstraj.config.values import Config, preset
+from crosstraj.config.presets import preset
+from crosstraj.config.stored import to_dict
+from crosstraj.config.values import Config
 from crosstraj.experiments.file import read
 from crosstraj.experiments.runs import prepare
 from crosstraj.objectives import NoObjective
 from crosstraj.policies.ppo import PPOConfig
-from crosstraj.runs.directory import dotted
 
 OWN = {"method", "encoder_grad", "order", "phases"}  # what makes a method; and all of `objective`
 # The other values in which a method's default differs from PPO's on the same game, and why.
@@ -39,7 +41,7 @@ ELSEWHERE = {"learn": "learn_controls", "learn_1m": "learn_controls"}
 
 def values_of(config: Config) -> dict[str, Any]:
     """All values by dotted name, those of the objective left out."""
-    values = dotted(config.to_dict())
+    values = dotted(to_dict(config))
     return {k: v for k, v in values.items() if k.split(".")[0] not in ("objective", "preset")}
 
 
@@ -95,7 +97,7 @@ SOURCES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("method", SOURCES)
 def test_the_preset_source_changes_what_the_source_says_and_nothing_of_ppo(method):
-    default, source = (dotted(preset(method, name).to_dict()) for name in ("default", "source"))
+    default, source = (dotted(to_dict(preset(method, name))) for name in ("default", "source"))
     changed = {key: value for key, value in source.items() if value != default.get(key)}
     assert changed.pop("preset") == "source"
     changed.pop("phases", None)

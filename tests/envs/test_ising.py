@@ -18,7 +18,8 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from crosstraj.cli.main import main
-from crosstraj.config.values import Config, preset
+from crosstraj.config.presets import preset
+from crosstraj.config.stored import from_dict, to_dict
 from crosstraj.envs import (
     IsingConfig,
     IsingEnv,
@@ -511,12 +512,12 @@ def test_training_stopped_and_resumed_ends_with_the_same_bytes(
 def test_the_settings_belong_to_runs_of_this_task_alone() -> None:
     """Other runs keep their names and directories, whatever the Ising task will be able to do."""
     game = preset("ctrl", "default")
-    assert "ising" not in game.to_dict()
-    assert Config.from_dict(game.to_dict()) == game
+    assert "ising" not in to_dict(game)
+    assert from_dict(to_dict(game)) == game
     here = replace(game, env="ising", ising=IsingConfig(instance=3))
-    assert Config.from_dict(here.to_dict()) == here
+    assert from_dict(to_dict(here)) == here
     assert place_of(here)[0] != place_of(replace(here, ising=IsingConfig()))[0]
-    assert changed_values(here.to_dict()) == {}  # a goal is another game, not another variant
+    assert changed_values(to_dict(here)) == {}  # a goal is another game, not another variant
 
 
 def test_the_command_line_refuses_a_temperature_out_of_range(

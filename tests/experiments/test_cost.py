@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from crosstraj.cli.main import main
-from crosstraj.config.values import Config, MachineConfig
+from crosstraj.config.groups import MachineConfig
+from crosstraj.config.stored import to_dict
+from crosstraj.config.values import Config
 from crosstraj.experiments.cost import Cost, cost_of, forecast, rates
 from crosstraj.experiments.file import Experiment, Values
 from crosstraj.experiments.runs import Job, prepare
@@ -23,7 +25,7 @@ def kept(path: Path, rows: list[dict[str, Any]], **changes: Any) -> Path:
     """The logs of a run with 2 threads."""
     path.mkdir(parents=True)
     config = replace(Config(encoder="laptop", machine=MachineConfig(threads=2)), **changes)
-    (path / "config.json").write_text(json.dumps({"format": 1, "config": config.to_dict()}))
+    (path / "config.json").write_text(json.dumps({"format": 1, "config": to_dict(config)}))
     (path / "timing.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     return path
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from crosstraj.cli.main import main
-from crosstraj.config.values import Config, EvaluationConfig
+from crosstraj.config.groups import EvaluationConfig
+from crosstraj.config.values import Config
 from crosstraj.envs import ProcgenConfig
 from crosstraj.errors import BadInput
 from crosstraj.experiments import random_play as chance

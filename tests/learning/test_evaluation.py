@@ -15,7 +15,9 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from torch import Tensor
 
-from crosstraj.config.values import Config, EvaluationConfig, MachineConfig, preset
+from crosstraj.config.groups import EvaluationConfig, MachineConfig
+from crosstraj.config.presets import preset
+from crosstraj.config.values import Config
 from crosstraj.data.rollout import Decision
 from crosstraj.envs import GAMES, ProcgenConfig
 from crosstraj.envs.procgen import LEVEL_LIMIT

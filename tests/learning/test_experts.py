@@ -16,7 +16,8 @@ import torch
 
 from crosstraj.cli.experts import expert_preset
 from crosstraj.cli.main import main
-from crosstraj.config.values import Config, preset
+from crosstraj.config.presets import preset
+from crosstraj.config.values import Config
 from crosstraj.envs import make_envs
 from crosstraj.errors import BadInput
 from crosstraj.experiments.expert_runs import RandomPlayer, random_play

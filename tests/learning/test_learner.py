@@ -6,8 +6,11 @@ from dataclasses import replace
 import pytest
 import torch
 
+from crosstraj.config.groups import EvaluationConfig, RepresentationConfig
 from crosstraj.config.methods import METHODS
-from crosstraj.config.values import Config, EvaluationConfig, RepresentationConfig, preset
+from crosstraj.config.presets import preset
+from crosstraj.config.stored import from_dict, to_dict
+from crosstraj.config.values import Config
 from crosstraj.data.rollout import Rollout
 from crosstraj.errors import BadInput, NonFinite
 from crosstraj.learning.joint import Anchor, norm, scale_within, take
@@ -428,32 +431,32 @@ def test_a_configuration_survives_json():
     for method in ("ppo", "ctrl"):
         for name in ("default", "paper", "literal", "procgen"):
             config = preset(method, name)
-            assert Config.from_dict(config.to_dict()) == config
+            assert from_dict(to_dict(config)) == config
 
 
 def test_a_value_that_came_later_leaves_earlier_runs_their_name():
     """Runs from before had no least rank; what they wrote is read so, and written so again."""
-    paper = preset("ctrl", "paper").to_dict()
+    paper = to_dict(preset("ctrl", "paper"))
     assert "least_rank" not in paper["objective"]
     assert "head_rate" not in paper["policy"]
     assert "pooling" not in paper
-    assert Config.from_dict(paper).pooling == "none"
+    assert from_dict(paper).pooling == "none"
     pooled = replace(preset("ctrl", "paper"), pooling="mean")
-    assert Config.from_dict(pooled.to_dict()) == pooled
-    assert changed_values(pooled.to_dict()) == {"pooling": "mean"}
-    fast = replace(Config(), policy=PPOConfig(head_rate=4.0))
-    assert Config.from_dict(fast.to_dict()).policy.head_rate == 4
+    assert from_dict(to_dict(pooled)) == pooled
+    assert changed_values(to_dict(pooled)) == {"pooling": "mean"}
+    fast = replace(preset("ppo", "default"), policy=PPOConfig(head_rate=4.0))
+    assert from_dict(to_dict(fast)).policy.head_rate == 4
     assert "held_out" not in paper["evaluation"]
     chosen = replace(Config(), evaluation=EvaluationConfig(held_out="validation"))
-    assert Config.from_dict(chosen.to_dict()) == chosen
+    assert from_dict(to_dict(chosen)) == chosen
     slow = replace(preset("ctrl", "default"), policy=PPOConfig())
-    assert Config.from_dict(slow.to_dict()) == slow
-    assert changed_values(slow.to_dict()) == {"policy.head_rate": 1.0}  # a report names it
+    assert from_dict(to_dict(slow)) == slow
+    assert changed_values(to_dict(slow)) == {"policy.head_rate": 1.0}  # a report names it
     assert changed_values(paper) == {}
-    before = Config.from_dict(paper)
+    before = from_dict(paper)
     assert isinstance(before.objective, CTRLConfig)
     assert before.objective.least_rank == 0
-    assert preset("ctrl", "default").to_dict()["objective"]["least_rank"] > 0
+    assert to_dict(preset("ctrl", "default"))["objective"]["least_rank"] > 0
 
 
 @pytest.mark.parametrize(("grad", "encoder_moves"), [("ssl", True), ("none", False)])

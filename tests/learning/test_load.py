@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from crosstraj.config.values import Config, preset
+from crosstraj.config.presets import preset
+from crosstraj.config.values import Config
 from crosstraj.envs import GAMES, image_and_actions, make_envs, shown_by
 from crosstraj.errors import BadInput
 from crosstraj.learning.learner import Learner

@@ -11,7 +11,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from crosstraj.config.values import Config, EvaluationConfig, MachineConfig, SavingConfig
+from crosstraj.config.groups import EvaluationConfig, MachineConfig, SavingConfig
+from crosstraj.config.values import Config
 from crosstraj.data.returns import RewardNormaliser
 from crosstraj.envs.procgen import ProcgenVectorEnv
 from crosstraj.errors import BadInput, NonFinite

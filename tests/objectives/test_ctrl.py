@@ -9,7 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from crosstraj.config.values import Config, preset
+from crosstraj.config.presets import preset
+from crosstraj.config.values import Config
 from crosstraj.data.rollout import Rollout
 from crosstraj.data.views import Views
 from crosstraj.learning import watch as health

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from crosstraj.config.values import preset
+from crosstraj.config.presets import preset
 from crosstraj.learning import watch as health
 from crosstraj.objectives.dbc import DBC, Batch, DBCConfig, Gaussian, gaussian_nll
 

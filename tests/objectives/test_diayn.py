@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from crosstraj import train
-from crosstraj.config.values import preset
+from crosstraj.config.presets import preset
 from crosstraj.data.collect import Collector
 from crosstraj.data.rollout import Decision, Rollout
 from crosstraj.learning.evaluation import Pool, evaluate

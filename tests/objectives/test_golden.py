@@ -7,7 +7,7 @@ change what a method computes. Weights and batches come from generators of this 
 import pytest
 import torch
 
-from crosstraj.config.values import preset
+from crosstraj.config.presets import preset
 from crosstraj.data.rollout import Rollout
 from crosstraj.nn.encoders import Encode, Impala
 from crosstraj.objectives import make_objective

@@ -18,7 +18,9 @@ from torch import Tensor
 
 from crosstraj.cli.main import main
 from crosstraj.config.methods import METHODS, PRESETS
-from crosstraj.config.values import Config, preset
+from crosstraj.config.presets import preset
+from crosstraj.config.stored import from_dict, to_dict
+from crosstraj.config.values import Config
 from crosstraj.data.rollout import Rollout
 from crosstraj.errors import BadInput
 from crosstraj.learning.learner import Learner
@@ -260,7 +262,7 @@ def test_every_method_is_asked():
 @pytest.mark.parametrize("method", METHODS)
 def test_a_configuration_survives_json(method, name):
     config = preset(method, name)
-    assert Config.from_dict(config.to_dict()) == config
+    assert from_dict(to_dict(config)) == config
     assert isinstance(config.objective, NoObjective) == (ROWS[method] is None)
 
 

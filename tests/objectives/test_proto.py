@@ -9,7 +9,7 @@ import torch
 
 from crosstraj import train
 from crosstraj.config.phases import Phase
-from crosstraj.config.values import preset
+from crosstraj.config.presets import preset
 from crosstraj.learning import watch as health
 from crosstraj.learning.learner import Learner
 from crosstraj.nn import ops

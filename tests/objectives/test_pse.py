@@ -13,7 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from crosstraj.config.values import RepresentationConfig, preset
+from crosstraj.config.groups import RepresentationConfig
+from crosstraj.config.presets import preset
 from crosstraj.data.rollout import Rollout
 from crosstraj.envs import ProcgenConfig
 from crosstraj.errors import BadInput

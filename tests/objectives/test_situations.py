@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from crosstraj.config.values import Config, preset, with_policy
+from crosstraj.config.presets import preset, with_policy
+from crosstraj.config.values import Config
 from crosstraj.data.views import Stretches, stretches, time_of
 from crosstraj.errors import BadInput
 from crosstraj.learning.learner import Learner

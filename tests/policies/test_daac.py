@@ -8,7 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from crosstraj.config.values import Config, preset, with_policy
+from crosstraj.config.presets import preset, started, with_policy
+from crosstraj.config.stored import from_dict, to_dict
+from crosstraj.config.values import Config
 from crosstraj.envs import GAMES
 from crosstraj.errors import BadInput
 from crosstraj.learning.learner import Learner
@@ -236,23 +238,31 @@ def test_the_table_of_games_is_an_option_and_the_configuration_tells_what_it_gav
     assert set(TUNED) <= set(GAMES)
     assert preset("daac", "default").policy == DAACConfig()
     for game in GAMES:
-        policy = DAACConfig(per_game=True, advantage_weight=0.9)
-        config = replace(preset("daac", "default"), env=game, policy=policy)
+        config = started({"method": "daac", "env": game, "policy.per_game": True})
         assert isinstance(config.policy, DAACConfig)
         told = (config.policy.value_epochs, config.policy.value_every)
         assert Tuned(*told, config.policy.advantage_weight) == TUNED.get(game, Tuned(9, 1, 0.25))
-        assert Config.from_dict(config.to_dict()) == config
-    # Another game forgets what the first one had.
-    assert replace(replace(config, env="plunder"), env="coinrun").policy == DAACConfig(
-        per_game=True
-    )
+        assert from_dict(to_dict(config)) == config
+    off = started({"method": "daac", "env": "plunder"})
+    assert off.policy == DAACConfig()
+
+
+def test_what_the_table_of_games_does_not_say_is_refused_with_it():
+    config = started({"method": "daac", "env": "plunder", "policy.per_game": True})
+    with pytest.raises(BadInput, match=r"policy.value_epochs=1, but policy.per_game=True takes 9 "):
+        replace(config, env="coinrun")
+    policy = DAACConfig(per_game=True, advantage_weight=0.9)
+    said = "advantage_weight=0.9, .* takes 0.25 for coinrun; leave policy.advantage_weight out, or "
+    with pytest.raises(BadInput, match=said):
+        replace(config, env="coinrun", policy=policy)
+    assert replace(config, env="coinrun", policy=replace(policy, per_game=False))
 
 
 def test_another_policy_comes_with_its_own_values_and_the_rest_stays():
     config = with_policy(preset("ctrl", "default"), "daac")
     assert config.policy == DAACConfig()
     assert replace(config, policy=preset("ctrl", "default").policy) == preset("ctrl", "default")
-    assert Config.from_dict(config.to_dict()) == config
+    assert from_dict(to_dict(config)) == config
     assert with_policy(preset("ctrl", "paper"), "ppo") == preset("ctrl", "paper")
     with pytest.raises(BadInput, match="did you mean 'daac'"):
         with_policy(config, "dac")

@@ -13,7 +13,9 @@ import pytest
 from markdown_it import MarkdownIt
 
 from crosstraj.cli.main import main
-from crosstraj.config.values import EvaluationConfig, preset
+from crosstraj.config.groups import EvaluationConfig
+from crosstraj.config.presets import preset
+from crosstraj.config.stored import to_dict
 from crosstraj.envs import ProcgenConfig
 from crosstraj.policies.daac import DAACConfig
 from crosstraj.report import drawing, figures, statistics
@@ -57,7 +59,7 @@ def make_run(
 ) -> Path:
     """A run directory with these evaluations: frames, seen and unseen return."""
     config = replace(preset(method, values), **({"env": "coinrun", "frames": 1000} | given))
-    stored = config.to_dict() | (changed or {})
+    stored = to_dict(config) | (changed or {})
     path = root / name
     path.mkdir(parents=True)
     (path / "config.json").write_text(json.dumps({"format": 1, "config": stored}))
@@ -229,7 +231,7 @@ def test_split_tables_of_hard_levels_have_no_range(tmp_path: Path) -> None:
 
 def test_daac_tuned_by_game_is_one_variant(tmp_path: Path) -> None:
     for game in ("bigfish", "chaser", "coinrun"):
-        policy = DAACConfig(per_game=True)
+        policy = DAACConfig(per_game=True).for_game(game)
         make_run(tmp_path / "runs", game, "daac", env=game, policy=policy)
     page = report_on(tmp_path / "runs")
     assert "daac, policy.per_game=True" in page

@@ -438,17 +438,13 @@ def reseal(path: Path, **changes: Any) -> None:
     (path / "MANIFEST.json").write_bytes(checkpoint._seal(body))
 
 
-def test_other_formats_are_refused_or_migrated(tmp_path: Path, monkeypatch: Any) -> None:
+def test_other_formats_are_refused(tmp_path: Path) -> None:
     path = checkpoint.write(tmp_path, 1, make_state(1), FACTS)
     for other in (checkpoint.FORMAT + 1, checkpoint.FORMAT - 1, "1", None, -(10**15)):
         reseal(path, format=other)
         for attempt in (lambda: checkpoint.read(path), lambda: checkpoint.newest(tmp_path, silent)):
             with pytest.raises(BadInput, match=f"format {other}, and this version reads"):
                 attempt()
-    reseal(path, format=checkpoint.FORMAT - 1)
-    monkeypatch.setitem(checkpoint.MIGRATIONS, 0, lambda state: {**state, "migrated": True})
-    assert checkpoint.newest(tmp_path, silent) == path
-    assert checkpoint.read(path)[0]["migrated"] is True
 
 
 @pytest.mark.parametrize(

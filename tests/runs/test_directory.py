@@ -21,10 +21,11 @@ import pytest
 import torch
 
 from crosstraj import disk
+from crosstraj.config.dotted import identity_of
 from crosstraj.errors import BadInput, Owned
 from crosstraj.runs import checkpoint
 from crosstraj.runs import directory as run_module
-from crosstraj.runs.directory import Run, identity_of, machine_facts, run_directory
+from crosstraj.runs.directory import Run, machine_facts, run_directory
 from crosstraj.runs.log import read_rows
 
 CONFIG = {"frames": 100, "seed": 0, "objective": {"weight": 0.5, "layers": (1, 2)}}
@@ -582,20 +583,6 @@ def test_the_name_of_a_plain_run() -> None:
             run_directory(Path("runs"), "ctrl", "bigfish", 0, identity)
 
 
-def test_the_identity_leaves_out_what_it_is_told_to_and_nothing_else() -> None:
-    base = {"frames": 1, "seed": 0, "machine": {"threads": 2, "kind": "cpu"}}
-    without = ["frames", "machine.threads", "absent", "absent.too"]
-    same = {"machine": {"kind": "cpu", "threads": 4}, "seed": 0, "frames": 9}
-    other = {**base, "machine": {"threads": 2, "kind": "gpu"}}
-    assert identity_of(base, without) == identity_of(same, without)
-    assert identity_of(base, without) != identity_of(other, without)
-    assert identity_of(base, []) != identity_of(same, [])
-    assert base["machine"] == {"threads": 2, "kind": "cpu"}, "the argument is left as it was"
-    # From `printf '{"a":[1,0.5],"b":null}' | sha256sum`: the identity may not change with us.
-    known = "01b9c5a6e6f861c62aa1a87f8c3a4824df23bc344a041265f1bc65cc511b2537"
-    assert identity_of({"b": None, "a": (1, 0.5), "frames": 3}, ["frames"]) == known
-
-
 def test_the_facts_of_this_machine() -> None:
     facts = machine_facts(compiled=True)
     assert facts["torch"] == torch.__version__
@@ -604,3 +591,22 @@ def test_the_facts_of_this_machine() -> None:
     assert facts["python"] == f"{sys.version_info.major}.{sys.version_info.minor}"
     assert set(facts) == {"torch", "threads", "cpu", "compiled", "python", "machine"}
     assert json.loads(json.dumps(facts)) == facts
+
+
+def test_a_fact_that_an_older_checkpoint_does_not_state_is_named_and_does_not_stop_it(
+    tmp_path: Path,
+) -> None:
+    """Checkpoints from before more of the machine was written down load, and it is said."""
+    with open_run(tmp_path) as run:
+        run.save({"weights": {}}, 1)
+    said: list[str] = []
+    more = FACTS | {"bfloat16": False, "device": "cpu"}
+    with open_run(tmp_path, facts=more, warn=said.append) as run:
+        assert run.restore() == {"weights": {}}
+    assert len(said) == 1
+    assert said[0].endswith("does not say with which bfloat16, device it was written")
+    with (
+        open_run(tmp_path, facts=more | {"threads": 3}, warn=said.append) as run,
+        pytest.raises(BadInput, match=r"written elsewhere \(threads is 2 there, 3 here\)"),
+    ):
+        run.restore()

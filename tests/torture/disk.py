@@ -261,13 +261,6 @@ def other_format(shop: Workshop, number: int) -> str:
     return "" if good else f"format {number}: code {ended.code}: {ended.errors[-500:]}"
 
 
-def migrated(shop: Workshop) -> str:
-    runs = stopped_run(shop, "format-migrated")
-    reformat(directory_of(runs), checkpoint.FORMAT - 1)
-    ended = play(SHORT.command(runs), fault("cli.train:check_env_name", 1, "migrate"))
-    return verdict(ended, runs, shop.reference(SHORT).end)
-
-
 def other_config(shop: Workshop, name: str, change: Callable[[Path], None], words: str) -> str:
     runs = stopped_run(shop, f"config-{name}")
     change(directory_of(runs))
@@ -290,7 +283,6 @@ def other_formats(shop: Workshop) -> Outcome:
     trials = [
         partial(other_format, shop, checkpoint.FORMAT + 1),
         partial(other_format, shop, checkpoint.FORMAT - 1),
-        partial(migrated, shop),
         partial(other_config, shop, "checkpoint", other_identity, "is of another configuration"),
         partial(other_config, shop, "directory", other_name, "holds another configuration"),
         partial(other_config, shop, "format", newer, "has format 2"),

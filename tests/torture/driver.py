@@ -126,20 +126,12 @@ def poison_reward(call: Call) -> Any:
     return call.result
 
 
-def migrate(call: Call) -> Any:
-    """From now on this version knows the format before its own."""
-    checkpoint = importlib.import_module("crosstraj.runs.checkpoint")
-    checkpoint.MIGRATIONS[checkpoint.FORMAT - 1] = lambda state: state
-    return call.result
-
-
 ACTIONS: dict[str, Callable[[Call], Any]] = {
     "allow": allow,
     "clock": clock,
     "forbid": forbid,
     "limit": limit,
     "mark": lambda call: mark(call).result,
-    "migrate": migrate,
     "no space": no_space,
     "poison gradient": poison_gradient,
     "poison loss": poison_loss,

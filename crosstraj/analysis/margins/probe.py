@@ -15,7 +15,8 @@ from torch import Tensor
 
 from crosstraj.analysis.margins.measure import Margins, measure
 from crosstraj.analysis.margins.perturb import PERTURBATIONS
-from crosstraj.config.values import Config, LevelSplit
+from crosstraj.config.groups import LevelSplit
+from crosstraj.config.values import Config
 from crosstraj.data.collect import Collector
 from crosstraj.data.views import VIEWS
 from crosstraj.errors import BadInput

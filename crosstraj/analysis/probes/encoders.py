@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from crosstraj.analysis.output import run_name
 from crosstraj.analysis.probes.linear import Floats
+from crosstraj.config.dotted import dotted
+from crosstraj.config.stored import to_dict
 from crosstraj.errors import BadInput
 from crosstraj.learning.load import Trained, load, read_config, untrained
 from crosstraj.nn.encoders import Encode
-from crosstraj.runs.directory import dotted
 
 SAME = ("env", "frame_stack", "procgen", "ising")  # what decides levels and frames
 ENCODED = 1024  # frames on the device at a time
@@ -46,9 +47,7 @@ def encoders(runs: list[Path], steps: tuple[int, ...], expert: Judged) -> list[J
 def check_same_task(run: Path, expert: Path) -> None:
     """Refuse a run whose game, levels or frames are not the expert's."""
     ours, theirs = (
-        dotted(
-            {name: value for name, value in read_config(place).to_dict().items() if name in SAME}
-        )
+        dotted({name: value for name, value in to_dict(read_config(place)).items() if name in SAME})
         for place in (run, expert)
     )
     for name, value in ours.items():

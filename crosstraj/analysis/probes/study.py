@@ -22,7 +22,7 @@ from crosstraj.analysis.probes.encoders import (
 from crosstraj.analysis.probes.judge import Exam, Judgement, compare, measure, prepare
 from crosstraj.analysis.probes.linear import divergence
 from crosstraj.analysis.probes.record import Recording, record
-from crosstraj.config.values import LevelSplit
+from crosstraj.config.groups import LevelSplit
 from crosstraj.errors import BadInput, check_range
 from crosstraj.learning.display import stage
 from crosstraj.learning.evaluation import EASY_RANGE, SPLITS, Examiner, normalised

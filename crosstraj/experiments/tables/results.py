@@ -5,7 +5,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from crosstraj.config.values import LevelSplit
+from crosstraj.config.groups import LevelSplit
 from crosstraj.experiments.random_play import read as read_chance
 from crosstraj.experiments.runs import Job
 from crosstraj.report.reading import UNREADABLE, Rows, reached

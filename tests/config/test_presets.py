@@ -1,0 +1,132 @@
+"""The configuration tells the truth: method and objective agree, and defaults have one home."""
+
+from dataclasses import FrozenInstanceError, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crosstraj.cli.main import main
+from crosstraj.cli.train import deciding_values
+from crosstraj.config.dotted import dotted_fields
+from crosstraj.config.methods import METHODS, PRESETS
+from crosstraj.config.presets import LAYERS, preset, started
+from crosstraj.config.stored import from_dict, identity, to_dict
+from crosstraj.config.values import Config
+from crosstraj.errors import BadInput
+from crosstraj.learning.load import read_config
+from crosstraj.objectives import CTRLConfig, CURLConfig, NoObjective
+from crosstraj.policies.daac import DAACConfig
+from crosstraj.policies.ppo import PPOConfig
+from tests.conftest import TINY
+
+
+def test_without_a_word_config_and_command_line_are_the_same():
+    assert Config() == started(deciding_values([])) == preset("ctrl", "default")
+
+
+def test_the_command_line_trains_the_default_method(tmp_path: Path):
+    command = ["train", *TINY, "--frames", "256", "--objective.clusters", "8"]
+    assert main([*command, "--machine.threads", "1", "--saving.runs", str(tmp_path)]) == 0
+    (run,) = tmp_path.iterdir()
+    config = read_config(run)
+    changed = {
+        name for name in ("method", "preset") if getattr(config, name) != getattr(Config(), name)
+    }
+    assert not changed
+    assert config.policy.head_rate == Config().policy.head_rate == 4
+    assert isinstance(config.objective, CTRLConfig)
+
+
+@pytest.mark.parametrize("method", sorted(METHODS.keys() - {"ctrl"}))
+def test_a_method_with_the_objective_of_another_is_refused(method: str):
+    with pytest.raises(BadInput) as refused:
+        Config(method=method)
+    named = type(preset(method, "default").objective).__name__
+    said = f"method={method} has the objective {named}, but objective is CTRLConfig; begin with "
+    assert str(refused.value) == f"{said}preset({method!r}, 'default')"
+
+
+def test_ctrl_without_its_objective_and_ppo_with_one_are_refused():
+    with pytest.raises(BadInput, match="method=ctrl has the objective CTRLConfig, but "):
+        replace(Config(), objective=NoObjective())
+    with pytest.raises(BadInput, match="method=ppo has the objective NoObjective, but "):
+        replace(preset("ppo", "default"), objective=CURLConfig())
+    with pytest.raises(BadInput, match="unknown method 'cltr': did you mean 'ctrl'"):
+        Config(method="cltr")
+
+
+@pytest.mark.parametrize(("method", "policy"), [("ppo", DAACConfig()), ("daac", PPOConfig())])
+def test_a_method_that_is_a_policy_has_that_policy(method: str, policy: Any):
+    other = policy.kind
+    with pytest.raises(BadInput, match=f"but policy.kind={other}; use method={other}"):
+        replace(preset(method, "default"), policy=policy)
+
+
+def test_nothing_rewrites_a_configuration():
+    """What is given is what is held, for every method under every preset."""
+    for method in METHODS:
+        for name in PRESETS:
+            config = preset(method, name)
+            assert (config.method, config.preset) == (method, name)
+            assert from_dict(to_dict(config)) == config
+            with pytest.raises(FrozenInstanceError):
+                config.policy = PPOConfig()  # type: ignore[misc]
+
+
+def test_tables_name_methods_and_values_that_there_are():
+    assert LAYERS.keys() == PRESETS.keys()
+    for method in METHODS:
+        known = dotted_fields(preset(method, "default"))
+        for layers in LAYERS.values():
+            for tables in layers:
+                assert tables.keys() <= METHODS.keys()
+                parts = {name.partition(".")[0] for name in known}
+                assert tables.get(method, {}).keys() <= known.keys() | parts
+    with pytest.raises(BadInput, match="unknown preset 'papr': did you mean 'paper'"):
+        preset("ctrl", "papr")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--policy.per-game", "True", "--env", "chaser"],
+        ["--policy.per_game=True", "--env=chaser"],
+        [
+            "--env",
+            "maze",
+            "--policy.per-game=False",
+            "--policy.per_game",
+            "True",
+            "--env",
+            "chaser",
+        ],
+    ],
+)
+def test_the_command_line_reads_first_what_decides_the_defaults_of_others(words: list[str]):
+    policy = started(deciding_values(["--method", "daac", *words])).policy
+    assert policy == DAACConfig(value_epochs=1, advantage_weight=0.15, per_game=True)
+
+
+def test_a_value_that_the_table_of_games_has_is_refused_on_the_command_line(capfd):
+    words = ["--method", "daac", "--policy.per-game", "True", "--policy.value-every", "5"]
+    assert main(["train", *words]) == 2
+    assert "policy.value_every=5, but policy.per_game=True takes 32 for bigfish; leave" in (
+        capfd.readouterr().err
+    )
+
+
+# The names of runs that have been made: another digest would lose them.
+@pytest.mark.parametrize(
+    ("given", "digits"),
+    [
+        ({"env": "bigfish"}, "bf6ffe96"),
+        ({"preset": "release", "env": "starpilot"}, "5f89a2b6"),
+        ({"method": "proto", "preset": "source"}, "7a65b4d7"),
+        ({"method": "pse", "preset": "procgen"}, "648b9ed8"),
+        ({"method": "ppo", "preset": "paper", "env": "ising"}, "f83fd8a7"),
+        ({"method": "daac", "env": "chaser", "policy.per_game": True}, "814fff8c"),
+    ],
+)
+def test_runs_keep_their_names(given: dict[str, Any], digits: str):
+    assert identity(started(given))[:8] == digits
