@@ -39,7 +39,7 @@ def gradient(training: Training, rollout: Rollout, steps: Experience, index: Ten
     learner, frames = training.learner, rollout.frames()
     learner.policy_optimiser.zero()
     read = learner.live_encode(live=True)
-    learner.policy_backward(
+    learner.policy.backward(
         lambda part: read(frames.index_select(0, part)), steps, index, training.config.machine.piece
     )
     grads = [p.grad for p in learner.policy_optimiser.parameters.values() if p.grad is not None]

@@ -26,7 +26,6 @@ from crosstraj.envs.frame_stack import AnyEnvs
 from crosstraj.errors import BadInput
 from crosstraj.learning.load import Trained, load, read_config
 from crosstraj.nn.encoders import Encode
-from crosstraj.objectives import CTRLConfig
 from crosstraj.objectives.base import Clustering
 from crosstraj.randomness import ANALYSES, derived_seed
 
@@ -52,14 +51,14 @@ class Measured(NamedTuple):
 def measure(run: Path) -> Measured:
     """From the newest checkpoint of a run of CTRL on `ising`; the same numbers each time."""
     config = read_config(run)
-    if config.env != "ising" or not isinstance(config.objective, CTRLConfig):
+    if config.env != "ising" or config.method != "ctrl":
         raise BadInput(f"{run} is {config.method} on {config.env}: CTRL on ising is needed")
     envs = environments(config)
-    games = fixed_choices(config, envs)
     trained = load(run)
-    features = encoded(trained, games.frames)
     clustering = trained.objective.clustering()
     assert clustering is not None
+    games = fixed_choices(config, envs, clustering)
+    features = encoded(trained, games.frames)
     return Measured(
         clustering.prototypes.shape[0],
         games.reward.tolist(),
@@ -80,9 +79,8 @@ def environments(config: Config) -> AnyEnvs:
     )
 
 
-def fixed_choices(config: Config, envs: AnyEnvs) -> Games:
+def fixed_choices(config: Config, envs: AnyEnvs, clustering: Clustering) -> Games:
     """Every model chosen throughout in as many games."""
-    assert isinstance(config.objective, CTRLConfig)
     models, horizon = config.ising.models, config.ising.horizon
     envs.reset()
     arm = np.arange(envs.num_envs) % models
@@ -90,7 +88,7 @@ def fixed_choices(config: Config, envs: AnyEnvs) -> Games:
     reward = np.stack([step[1] for step in steps]).mean(axis=0)
     # The last step returns the next episode's frames; those before it show the chosen model.
     late = np.stack([step[0] for step in steps[horizon // 2 : -1]])
-    keypoints = _windows(len(late), config.objective, derived_seed(config.seed, ANALYSES, 1))
+    keypoints = _windows(len(late), clustering, derived_seed(config.seed, ANALYSES, 1))
     views = late[keypoints].swapaxes(1, 2)  # [windows, games, T, H, W, C]
     return Games(
         views.reshape(-1, *views.shape[2:]),
@@ -99,15 +97,16 @@ def fixed_choices(config: Config, envs: AnyEnvs) -> Games:
     )
 
 
-def _windows(steps: int, ctrl: CTRLConfig, seed: int) -> NDArray[np.int64]:
+def _windows(steps: int, clustering: Clustering, seed: int) -> NDArray[np.int64]:
     """[windows, T] ascending steps, drawn as in training."""
     order = np.arange(steps)
-    if ctrl.sampling == "uniform":
+    if clustering.sampling == "uniform":
         order = np.random.default_rng(seed).permutation(steps)
-    count = steps // ctrl.keypoints
+    points = clustering.keypoints
+    count = steps // points
     if not count:
-        raise BadInput(f"half an episode has no room for keypoints={ctrl.keypoints}")
-    return np.sort(order[: count * ctrl.keypoints].reshape(count, ctrl.keypoints), axis=1)
+        raise BadInput(f"half an episode has no room for keypoints={points}")
+    return np.sort(order[: count * points].reshape(count, points), axis=1)
 
 
 @torch.inference_mode()

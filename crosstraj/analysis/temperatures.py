@@ -19,7 +19,6 @@ from crosstraj.analysis.study import SNAPSHOT_VIEWS, over_training, prepare
 from crosstraj.config.dotted import dotted
 from crosstraj.config.stored import LATER, NOT_IDENTITY, to_dict
 from crosstraj.config.values import Config
-from crosstraj.objectives import CTRLConfig, ProtoConfig, SituationsConfig
 from crosstraj.report.cells import number
 from crosstraj.report.document import Block, Heading, Items, Picture, Table, Text, markdown
 from crosstraj.report.drawing import over_frames, png
@@ -61,13 +60,7 @@ def temperature(run: Course) -> str:
 
 def temperatures_of(run: Course) -> tuple[str, ...]:
     """The values that make codes soft or sharp, of codes first."""
-    match run.config.objective:
-        case CTRLConfig() | SituationsConfig():
-            return ("code_temperature", "temperature")
-        case ProtoConfig():
-            return ("temperature",)
-        case _:
-            return ()
+    return run.config.objective.temperatures
 
 
 def paired(run: Course) -> tuple[Floats, Floats, Floats]:

@@ -18,44 +18,31 @@ from crosstraj.config.phases import EncoderGrad, Phase, check_phases
 from crosstraj.cores import usable_cores
 from crosstraj.envs import GAMES, IsingConfig, ProcgenConfig
 from crosstraj.errors import BadInput, check_range, unknown
-from crosstraj.nn.encoders import EncoderKind, FeatureNorm, Pooling, SplitAt
+from crosstraj.nn.encoders import FEATURES, EncoderKind, FeatureNorm, Pooling, SplitAt
 from crosstraj.objectives import (
-    ONE_PASS,
+    METHOD_OBJECTIVES,
+    OBJECTIVES,
     CTRLConfig,
-    CURLConfig,
-    DBCConfig,
-    DIAYNConfig,
-    DRIMLConfig,
     NoObjective,
+    Objective,
     ObjectiveConfig,
-    ProtoConfig,
-    PSEConfig,
-    SituationsConfig,
-    SPRConfig,
 )
+from crosstraj.objectives.method import OWN
 from crosstraj.policies.daac import DAACConfig
 from crosstraj.policies.ppo import PPOConfig
 
 POLICIES: dict[str, type[PPOConfig] | type[DAACConfig]] = {"ppo": PPOConfig, "daac": DAACConfig}
-OBJECTIVES: dict[str, type[ObjectiveConfig]] = {
-    "ctrl": CTRLConfig,
-    "curl": CURLConfig,
-    "dbc": DBCConfig,
-    "diayn": DIAYNConfig,
-    "driml": DRIMLConfig,
-    "proto": ProtoConfig,
-    "pse": PSEConfig,
-    "situations": SituationsConfig,
-    "spr": SPRConfig,
-}  # by method; one that is not here is a policy alone
 Order = Literal["objective", "policy", "joint"]
 
 
 def objective_of(method: str) -> type[ObjectiveConfig]:
     """What a method learns beside its policy."""
+    if method in OWN:
+        return OWN[method].method.config
     if method not in METHODS:
-        raise unknown("method", method, METHODS)
-    return OBJECTIVES.get(method, NoObjective)
+        refusal = unknown("method", method, METHODS)
+        raise BadInput(f"{refusal}; a method of your own needs --with FILE")
+    return METHOD_OBJECTIVES.get(method, (NoObjective, Objective))[0]
 
 
 @dataclass(frozen=True)
@@ -150,8 +137,7 @@ class Config:
         self._check_stretches(needed, what)
         self._check_anchor()
         self._check_phases()
-        if isinstance(self.objective, PSEConfig):
-            self._check_levels(self.objective)
+        self.objective.check(self)
 
     def _check_method(self) -> None:
         """The method, what it learns beside the policy, and the policy must be of one mind."""
@@ -185,7 +171,7 @@ class Config:
                 f"policy.stretch={stretch} leaves {blocks} pieces of a rollout for "
                 f"policy.minibatches={count}; lower either, or raise rollout_steps or envs"
             )
-        if self.order != "joint" or not isinstance(self.objective, ONE_PASS):
+        if self.order != "joint" or not self.objective_kind.reads_stretches:
             return
         if stretch < needed:
             raise BadInput(
@@ -202,10 +188,9 @@ class Config:
         """It holds PPO's heads on plain features, in a pass of the objective's own."""
         why = {
             "order=joint has no such pass": self.order == "joint",
-            "policy.kind=daac has other heads": isinstance(self.policy, DAACConfig),
+            f"policy.kind={self.policy.kind} has other heads": self.policy.kind != "ppo",
             "split_at=conv gives the heads a layer of their own": self.split_at == "conv",
-            "method=diayn gives the heads a skill": isinstance(self.objective, DIAYNConfig),
-            "method=spr reads the map before the features": isinstance(self.objective, SPRConfig),
+            self.objective_kind.why_no_anchor: bool(self.objective_kind.why_no_anchor),
             "machine.compile=True cannot copy the encoder": self.machine.compile,
         }
         for reason in [
@@ -220,24 +205,23 @@ class Config:
         check_phases(self.schedule, self.frames, self.rollout_frames)
         if not any(phase.intrinsic for phase in self.phases):
             return
-        if not isinstance(self.objective, DIAYNConfig | ProtoConfig):
-            raise BadInput("phases: intrinsic must be 0 but for diayn and proto, which have one")
+        if not self.objective_kind.rewards:
+            raise BadInput(
+                f"phases: intrinsic must be 0 with method={self.method}, whose objective gives no "
+                "rewards; diayn and proto have one that does"
+            )
         if self.split_at == "conv":
             raise BadInput("phases: intrinsic reads features, which split_at=conv does not make")
 
-    def _check_levels(self, pse: PSEConfig) -> None:
-        if self.env not in GAMES:
-            raise BadInput(f"method={self.method} plays chosen levels: {self.env} has none")
-        if pse.levels > self.procgen.train_levels:
-            raise BadInput(
-                f"objective.levels={pse.levels} are more than procgen.train_levels="
-                f"{self.procgen.train_levels}: only training levels may be played; lower it"
-            )
-        if self.procgen.use_generated_assets:
-            raise BadInput(
-                f"method={self.method} puts levels back to their first frame, which the engine "
-                "cannot do with procgen.use_generated_assets=True; leave it off"
-            )
+    @property
+    def objective_kind(self) -> type[Objective]:
+        """What is known of the objective before it is made."""
+        return OBJECTIVES[type(self.objective)]
+
+    @property
+    def features(self) -> int:
+        """Width of what the encoder gives."""
+        return FEATURES
 
     @property
     def rollout_frames(self) -> int:

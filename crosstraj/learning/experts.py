@@ -19,8 +19,7 @@ from crosstraj.envs import image_and_actions, make_envs
 from crosstraj.envs.frame_stack import AnyEnvs
 from crosstraj.errors import BadInput
 from crosstraj.learning.load import load, read_config
-from crosstraj.objectives import PSEConfig
-from crosstraj.objectives.paired_play import PairedPlay, Uniform
+from crosstraj.objectives.base import Source
 from crosstraj.policies.agent import Agent
 
 INDEX = "experts.json"
@@ -83,44 +82,41 @@ class Experts:
     def __call__(self, level: int, frames: Tensor) -> Tensor:
         agent = self.agents[level]
         read = agent.read(agent.encoder, frames.to(self.device))
-        log_probs, _ = agent.heads(read, read.new_zeros(len(read), 0))
-        return log_probs.exp().cpu()
+        return agent.log_probs(read, read.new_zeros(len(read), 0)).exp().cpu()
 
 
-def make_source(config: Config, envs: AnyEnvs) -> PairedPlay | None:
+class Stage:
+    """What a run offers to an objective that plays beside the rollouts."""
+
+    def __init__(self, config: Config, envs: AnyEnvs) -> None:
+        self.config, self.actions = config, image_and_actions(envs)[1]
+
+    def levels(self, count: int) -> range:
+        first = self.config.procgen.first_level
+        return range(first, first + count)
+
+    def make_level(self, level: int) -> AnyEnvs:
+        return make_envs(
+            self.config.env,
+            1,
+            levels="train",
+            procgen=replace(self.config.procgen, first_level=level, train_levels=1),
+            seed=0,  # of no effect: there is one level to draw from, and a level is its own seed
+            frame_stack=self.config.frame_stack,
+        )
+
+    def experts(self, levels: range, place: str, *, accept_weak: bool) -> Experts:
+        return read_experts(self.config, levels, Path(place), accept_weak=accept_weak)
+
+
+def make_source(config: Config, envs: AnyEnvs) -> Source | None:
     """What the run's objective plays beside the rollouts, if it does."""
-    pse = config.objective
-    if not isinstance(pse, PSEConfig):
-        return None
-    first = config.procgen.first_level
-    levels = range(first, first + pse.levels)
-    random = pse.policies == "random"
-    return PairedPlay(
-        lambda level: make_level(config, level),
-        levels,
-        Uniform(image_and_actions(envs)[1]) if random else read_experts(config, levels),
-        pairs=pse.pairs,
-        steps=pse.steps,
-        same_actions=random and pse.same_actions,
-    )
+    return config.objective.source(Stage(config, envs))
 
 
-def make_level(config: Config, level: int) -> AnyEnvs:
-    """One game that plays one level again and again."""
-    return make_envs(
-        config.env,
-        1,
-        levels="train",
-        procgen=replace(config.procgen, first_level=level, train_levels=1),
-        seed=0,  # of no effect: there is one level to draw from, and a level is its own seed
-        frame_stack=config.frame_stack,
-    )
-
-
-def read_experts(config: Config, levels: range) -> Experts:
+def read_experts(config: Config, levels: range, parent: Path, *, accept_weak: bool) -> Experts:
     """The experts of these levels, or one sentence on what is missing and how to get it."""
-    assert isinstance(config.objective, PSEConfig)
-    place = Path(config.objective.experts) / config.env
+    place = parent / config.env
     known = read_index(place).experts
     missing = [level for level in levels if level not in known]
     if missing:
@@ -130,7 +126,7 @@ def read_experts(config: Config, levels: range) -> Experts:
             f"{missing[0]}; train them with `crosstraj experts --env {config.env} --levels "
             f"{len(levels)}`, or lower objective.levels"
         )
-    if not config.objective.accept_weak_experts:
+    if not accept_weak:
         check_strength([known[level] for level in levels], place, config.env)
     agents = {level: read_expert(place / known[level].run, level, config) for level in levels}
     return Experts(agents, torch.device(config.machine.device))

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from crosstraj.nn.encoders import Encode
-from crosstraj.policies.agent import Agent
+from crosstraj.policies.ppo import PPOAgent
 
 Gradients = dict[str, Tensor]  # by the name of their parameter
 Metrics = dict[str, Tensor]
@@ -125,11 +125,11 @@ class Anchor(Encode):
     (PPG's auxiliary phase does the same; Cobbe et al., 2021).
     """
 
-    def __init__(self, agent: Agent, encode: Encode) -> None:
+    def __init__(self, agent: PPOAgent, encode: Encode) -> None:
         super().__init__(
             encode.encoder, live=encode.live, piece=encode.piece, low_memory=encode.low_memory
         )
-        self.before = copy.deepcopy(agent).requires_grad_(False)
+        self.agent, self.before = agent, copy.deepcopy(agent).requires_grad_(False)
         self.read: list[tuple[Tensor, Tensor]] = []
 
     def __call__(self, frames: Tensor) -> Tensor:
@@ -137,13 +137,13 @@ class Anchor(Encode):
         self.read.append((frames, features))
         return features
 
-    def loss(self, agent: Agent) -> Tensor:
+    def loss(self) -> Tensor:
         """Of all that was read since this was last asked."""
         frames, features = (torch.cat(parts) for parts in zip(*self.read, strict=True))
         self.read.clear()
         nothing = features.new_zeros(len(features), 0)
         with torch.no_grad():
             log_probs, value = self.before.heads(self.on(self.before.encoder)(frames), nothing)
-        log_probs_now, value_now = agent.heads(features, nothing)
+        log_probs_now, value_now = self.agent.heads(features, nothing)
         kl = F.kl_div(log_probs_now, log_probs, log_target=True, reduction="batchmean")
         return kl + 0.5 * (value - value_now).square().mean()

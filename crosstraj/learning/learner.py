@@ -23,10 +23,9 @@ from crosstraj.learning.parts import Parts
 from crosstraj.nn import ops
 from crosstraj.nn.encoders import Encode
 from crosstraj.objectives.instruments import variance_between
-from crosstraj.policies import daac, ppo
-from crosstraj.policies.daac import DAACAgent, DAACConfig
+from crosstraj.objectives.method import OWN
 from crosstraj.policies.experience import Experience, minibatches
-from crosstraj.policies.ppo import PPOConfig
+from crosstraj.policies.ppo import PPOAgent
 
 Metrics = dict[str, float]
 APART = 32  # steps between frames that are compared: nearer ones are nearly equal
@@ -51,7 +50,7 @@ class Learner(Parts):
         own, others = (metrics.pop(f"{who}_on_encoder", 0.0) for who in ("objective", "policy"))
         if own and others:
             metrics["gradient_ratio"] = own / others
-        figures = self.objective.figures() | self.level_variance(rollout)
+        figures = self.named(self.objective.figures()) | self.level_variance(rollout)
         metrics |= {name: float(f) for name, f in figures.items() if f.isfinite()}
         metrics |= self.update_value(rollout, steps)
         self.rollouts += 1
@@ -102,9 +101,9 @@ class Learner(Parts):
         features_of, piece = self.feature_reader(rollout, averages, moved=moved)
         for minibatch in self.policy_batches(rollout.done):
             self.policy_optimiser.zero()
-            terms = self.policy_backward(features_of, steps, minibatch.frame, piece)
+            terms = self.policy.backward(features_of, steps, minibatch.frame, piece)
             self.note_norm("policy", averages)
-            averages.add(policy_grad_norm=self.policy_optimiser.step(), **terms._asdict())
+            averages.add(policy_grad_norm=self.policy_optimiser.step(), **terms)
         return averages.numbers()
 
     def update_jointly(self, rollout: Rollout, steps: Experience) -> Metrics:
@@ -125,18 +124,18 @@ class Learner(Parts):
             if shared:
                 batch = self.objective.batch(rollout, minibatch, self.streams.objective)
                 frames = rollout.frames()[minibatch.frame] if batch is None else batch.frames
-                chosen = self.policy_steps(steps, minibatch.frame)
+                chosen = self.policy.chosen(steps, minibatch.frame)
                 terms, (own, gain, _) = self.shared_backward(frames, chosen, batch, gain, averages)
             else:
                 # None where there is no objective, or where fragments were too short for a batch.
                 batch = next(batches, None)
-                terms = self.policy_backward(features_of, steps, minibatch.frame, piece)
+                terms = self.policy.backward(features_of, steps, minibatch.frame, piece)
                 own = self.added_backward(batch, averages) if batch is not None else {}
             whose = {}
             if batch is not None:
                 whose["objective_grad_norm"] = self.objective_optimiser.step()
             whose["policy_grad_norm"] = self.policy_optimiser.step()
-            averages.add(**whose, **terms._asdict())
+            averages.add(**whose, **terms)
             if batch is not None:
                 self.objective.after_step(self.agent.encoder)  # which has moved just now
             if own and not tried:
@@ -160,15 +159,15 @@ class Learner(Parts):
         batch: Any,
         gain: float | None,
         averages: Averages,
-    ) -> tuple[ppo.Terms | daac.Terms, Shared]:
+    ) -> tuple[dict[str, Tensor], Shared]:
         """Adds the gradients of both losses, from one encoding of the frames."""
 
         def objective(features: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
             loss, evidence = self.objective.loss_of(features, batch, self.streams.objective)
-            return self.objective_weight * loss, {"objective_loss": loss, **evidence}
+            return self.objective_weight * loss, {"objective_loss": loss} | self.named(evidence)
 
         features = self.live_encode(self.by_policy or self.by_objective)(frames)
-        policy, terms = at_features(features, lambda read: self.policy_loss(read, steps))
+        policy, terms = at_features(features, lambda read: self.policy.loss(read, steps))
         own = None
         if batch is not None:
             own, evidence = at_features(features, objective)
@@ -182,7 +181,7 @@ class Learner(Parts):
             gain,
         )
         averages.add(**shared.figures)
-        return terms, shared
+        return terms._asdict(), shared
 
     def trial_kl(self, rollout: Rollout, own: Gradients, norms: dict[str, Tensor]) -> Tensor:
         """How far the policy would move by the objective's part of one joint step alone.
@@ -205,47 +204,13 @@ class Learner(Parts):
 
     def update_value(self, rollout: Rollout, steps: Experience) -> Metrics:
         """A value network of its own: its own epochs over the same rollout, the same targets."""
-        policy, averages = self.config.policy, Averages()
-        if not isinstance(policy, DAACConfig) or self.rollouts % policy.value_every:
-            return {}
-        assert isinstance(self.agent, DAACAgent)
+        averages, epochs = Averages(), self.policy.value_epochs(self.rollouts)
         frames, piece = rollout.frames(), self.config.machine.piece
-        for minibatch in self.policy_batches(rollout.done, policy.value_epochs):
+        for minibatch in self.policy_batches(rollout.done, epochs):
             self.value_optimiser.zero()
-            error = daac.value_backward(self.agent, frames, steps, minibatch.frame, piece, policy)
+            error = self.policy.value_backward(frames, steps, minibatch.frame, piece)
             averages.add(value_error=error, value_grad_norm=self.value_optimiser.step())
         return averages.numbers()
-
-    def policy_backward(
-        self,
-        features_of: Callable[[Tensor], Tensor],
-        steps: Experience,
-        index: Tensor,
-        piece: int,
-    ) -> ppo.Terms | daac.Terms:
-        match self.config.policy:
-            case PPOConfig() as policy:
-                return ppo.backward(self.agent, features_of, steps, index, piece, policy)
-            case DAACConfig() as policy:
-                assert isinstance(self.agent, DAACAgent)
-                return daac.backward(self.agent, features_of, steps, index, piece, policy)
-
-    def policy_loss(
-        self, features: Tensor, steps: Experience
-    ) -> tuple[Tensor, ppo.Terms | daac.Terms]:
-        match self.config.policy:
-            case PPOConfig() as policy:
-                return ppo.loss(self.agent, features, steps, policy)
-            case DAACConfig() as policy:
-                assert isinstance(self.agent, DAACAgent)
-                return daac.loss(self.agent, features, steps, policy)
-
-    def policy_steps(self, steps: Experience, index: Tensor) -> Experience:
-        match self.config.policy:
-            case PPOConfig() as policy:
-                return ppo.chosen(steps, index, policy)
-            case DAACConfig():
-                return daac.chosen(steps, index)
 
     @property
     def one_pass(self) -> bool:
@@ -270,24 +235,31 @@ class Learner(Parts):
 
     def anchor(self) -> Anchor | None:
         """What holds the policy as it is now, if a pass of the objective is to hold it."""
-        anchored = self.config.representation.anchor and self.by_objective
-        return Anchor(self.agent, self.live_encode(True)) if anchored else None
+        if not (self.config.representation.anchor and self.by_objective):
+            return None
+        assert isinstance(self.agent, PPOAgent)  # the configuration has seen to it
+        return Anchor(self.agent, self.live_encode(True))
 
     def objective_backward(
         self, batch: Any, averages: Averages, anchor: Anchor | None = None
     ) -> None:
         encode = anchor or self.live_encode(self.by_objective)
         loss, evidence = self.objective.loss(encode, batch, self.streams.objective)
-        whole = self.objective_weight * loss
+        whole, evidence = self.objective_weight * loss, self.named(evidence)
         if anchor is not None:
-            evidence["anchor"] = anchor.loss(self.agent)
+            evidence["anchor"] = anchor.loss()
             whole = whole + self.config.representation.anchor * evidence["anchor"]
         whole.backward()
         averages.add(objective_loss=loss, **evidence)
 
+    def named(self, evidence: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Figures of a person's own method are named after it: they hide none of the others."""
+        own = self.config.method in OWN
+        return {f"{self.config.method}/{n}": f for n, f in evidence.items()} if own else evidence
+
     def policy_batches(self, done: Tensor, epochs: int | None = None) -> Iterator[Stretches]:
         policy, done = self.config.policy, done.cpu()
-        for _ in range(epochs or policy.epochs):
+        for _ in range(policy.epochs if epochs is None else epochs):
             for minibatch in minibatches(
                 done, policy.minibatches, policy.stretch, self.streams.policy
             ):

@@ -47,8 +47,8 @@ def load(run: Path, step: int | None = None, machine: MachineConfig | None = Non
 def untrained(config: Config) -> Trained:
     """The networks of a run before its first update: what its seed draws."""
     shapes = shown_by(config.env, ising=config.ising, frame_stack=config.frame_stack)
-    agent, objective = make_networks(config, *shapes, Streams(config.seed).weights)
-    return Trained(config, agent.eval(), objective.eval(), 0)
+    policy, objective = make_networks(config, *shapes, Streams(config.seed).weights)
+    return Trained(config, policy.agent.eval(), objective.eval(), 0)
 
 
 def place_of(config: Config) -> tuple[Path, str]:

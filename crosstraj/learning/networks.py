@@ -1,14 +1,16 @@
-"""The networks of a run, agent and objective: how they are made, and how they take on weights."""
+"""The networks of a run, policy and objective: how they are made, and how they take on weights."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
 
 from crosstraj.config.values import Config
 from crosstraj.errors import BadInput
-from crosstraj.nn.encoders import Impala
+from crosstraj.nn.encoders import ImageEncoder, Impala
 from crosstraj.objectives import Objective, make_objective
-from crosstraj.policies.agent import Agent
-from crosstraj.policies.daac import DAACAgent, DAACConfig
+from crosstraj.policies import Agent, Policy, make_policy
 from crosstraj.randomness import OBJECTIVES, generator
 
 Weights = dict[str, dict[str, Tensor]]  # by part ("agent", "objective") and name
@@ -16,17 +18,18 @@ Weights = dict[str, dict[str, Tensor]]  # by part ("agent", "objective") and nam
 
 def make_networks(
     config: Config, image: tuple[int, int, int], actions: int, rng: torch.Generator
-) -> tuple[Agent, Objective]:
-    """Agent and objective as they are before the first update, on the configuration's device.
+) -> tuple[Policy[Agent], Objective]:
+    """The policy, with its agent, and the objective before the first update, on their device.
 
     The agent's weights have a stream of their own: with equal seeds every method begins with the
     same encoder and heads.
     """
     device = torch.device(config.machine.device)
     heads = generator(config.seed, OBJECTIVES)
-    objective = make_objective(config.objective, actions, heads).to(device)
-    kind = DAACAgent if isinstance(config.policy, DAACConfig) else Agent
-    agent = kind(
+    with own_global_generator(heads):
+        objective = make_objective(config.objective, config.features, actions, heads).to(device)
+    policy = make_policy(
+        config.policy,
         image,
         actions,
         encoder=config.encoder,
@@ -35,18 +38,34 @@ def make_networks(
         rng=rng,
         split_at=config.split_at,
         pooling=config.pooling,
-    ).to(device)
-    for encoder in encoders_of(agent):
+        features=config.features,
+    )
+    policy.agent.to(device)
+    for encoder in encoders_of(policy.agent):
         encoder.autocast = config.machine.bfloat16
         if config.machine.kernels == "native":
+            assert isinstance(encoder, Impala), "there are no kernels for encoder=lattice"
             encoder.use_native()
-    objective.attach(agent.encoder)
-    return agent, objective
+    with own_global_generator(heads):
+        objective.attach(policy.agent.encoder)
+    return policy, objective
 
 
-def encoders_of(agent: Agent) -> list[Impala]:
+@contextmanager
+def own_global_generator(rng: torch.Generator) -> Iterator[None]:
+    """In the block torch's global generator starts from the state of `rng`, and is put back after.
+
+    A plain `nn.Linear` in a person's own objective draws from it. Ours do not, and `rng` itself is
+    not moved: without such layers nothing changes.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.set_state(rng.get_state())
+        yield
+
+
+def encoders_of(agent: Agent) -> list[ImageEncoder]:
     """One, or two where the values have a network of their own."""
-    return [part for part in agent.modules() if isinstance(part, Impala)]
+    return [part for part in agent.modules() if isinstance(part, ImageEncoder)]
 
 
 def put_on(weights: Weights, agent: Agent, objective: Objective) -> None:

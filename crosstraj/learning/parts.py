@@ -25,9 +25,10 @@ class Parts:
     def __init__(self, config: Config, envs: VectorEnv[Any, Any, Any], streams: Streams) -> None:
         self.config, self.streams = config, streams
         self.device = torch.device(config.machine.device)
-        self.agent, self.objective = make_networks(
+        self.policy, self.objective = make_networks(
             config, *image_and_actions(envs), streams.weights
         )
+        self.agent = self.policy.agent
         # What every figure of the encoder is held against; made anew from the seed, never saved.
         self.untrained = copy.deepcopy(self.agent.encoder).requires_grad_(False)
         if config.machine.compile:

@@ -9,7 +9,6 @@ from typing import Any
 
 from crosstraj.config.phases import in_words
 from crosstraj.config.values import Config
-from crosstraj.objectives import CTRLConfig, DBCConfig, ProtoConfig, PSEConfig, SituationsConfig
 
 FEW = 10.0  # an effective rank below this, if it was more than twice as high at first, has fallen
 
@@ -48,20 +47,9 @@ def complaints(
     found: dict[str, str | None] = {
         "rank": fallen_rank(rank_before, metrics.get("feature_rank", math.nan))
     }
-    match config.objective:
-        case CTRLConfig(clusters=clusters) | SituationsConfig(clusters=clusters):
-            found["collapse"] = collapse(metrics, clusters)
-            found["too few views"] = too_few_views(metrics, clusters, 2, "clusters")
-        case ProtoConfig(prototypes=clusters):
-            found["collapse"] = collapse(metrics, clusters)
-            found["empty codes"] = empty_codes(metrics, clusters)
-            found["too few views"] = too_few_views(metrics, clusters, 1, "prototypes")
-        case DBCConfig():
-            found["collapse"] = collapse_of_latents(metrics)
-        case PSEConfig():
-            found["policies alike"] = policies_alike(metrics)
-        case _:
-            pass
+    # A person's own method knows its figures by their bare names.
+    own = {name.partition("/")[2]: figure for name, figure in metrics.items() if "/" in name}
+    found |= config.objective.complaints(metrics | own)
     return {name: sentence for name, sentence in found.items() if sentence is not None}
 
 
@@ -81,39 +69,6 @@ def fallen_rank(before: float, now: float) -> str | None:
     return (
         f"the features have folded: their effective rank is {now:.1f}, and was {before:.1f} at "
         f"first (alive: above {FEW:.0f}, or half of what it was); see docs/methods.md#rank"
-    )
-
-
-def collapse(metrics: dict[str, float], clusters: int) -> str | None:
-    """Have all views come to point one way?
-
-    Occupied clusters alone would show nothing: random vectors fill as many. Each figure is given
-    beside its value for random unit vectors of the same shape.
-    """
-    cosine = metrics.get("view_cosine", 0.0)
-    if cosine <= 0.95:
-        return None
-    return (
-        f"the representation has collapsed: views have a mean cosine of {cosine:.3f} (random "
-        f"vectors: 0), code entropy is {metrics['code_entropy']:.2f} of {math.log(clusters):.2f} "
-        f"(random vectors: {metrics['code_entropy_random']:.2f}); see docs/methods.md"
-    )
-
-
-def empty_codes(metrics: dict[str, float], clusters: int) -> str | None:
-    """Is every view assigned to all prototypes alike? To predict that takes no features at all.
-
-    What a code says is how far its entropy is below ln C; random unit vectors set the scale.
-    """
-    most = math.log(clusters)
-    entropy, random = metrics.get("code_entropy", 0.0), metrics.get("code_entropy_random", most)
-    if entropy <= most - 0.1 * (most - random) or random >= most:
-        return None
-    return (
-        f"the codes say next to nothing: their entropy is {entropy:.3f} of {most:.3f} (random "
-        f"vectors: {random:.3f}), so that each view belongs to all prototypes nearly alike; views "
-        f"have a mean cosine of {metrics['view_cosine']:.3f} and an effective rank of "
-        f"{metrics['view_rank']:.1f}; see docs/methods.md"
     )
 
 
@@ -144,41 +99,3 @@ def verdict(
     if folded:
         parts.append(folded)
     return "; ".join(parts)
-
-
-def collapse_of_latents(metrics: dict[str, float]) -> str | None:
-    """Has DBC pulled all latents together? Where rewards never differ its metric is 0 everywhere.
-
-    (Kemertas and Aumentado-Armstrong, 2021, name this fault.)
-    """
-    spread = metrics.get("latent_std", math.inf)
-    if spread >= 0.01:
-        return None
-    return (
-        f"the representation has collapsed: latents have a standard deviation of {spread:.4f} over "
-        f"a minibatch (alive: 0.01 and more) and a mean distance of "
-        f"{metrics['latent_distance']:.4f}; rewards may differ too rarely; see docs/methods.md"
-    )
-
-
-def too_few_views(metrics: dict[str, float], clusters: int, each: int, name: str) -> str | None:
-    """Sinkhorn fills every cluster alike, which means little with fewer views than `each` has."""
-    views = metrics.get("views", math.inf)
-    if views >= each * clusters:
-        return None
-    return (
-        f"{views:.0f} views per minibatch for {clusters} {name}: fewer than {each} each; lower "
-        f"objective.{name}, or raise envs or rollout_steps, or lower representation.minibatches"
-    )
-
-
-def policies_alike(metrics: dict[str, float]) -> str | None:
-    """Uniform policies, or experts that have learnt nothing, leave the metric at zero."""
-    distance = metrics.get("policy_distance", 1.0)
-    if distance >= 0.01:
-        return None
-    return (
-        f"the policies that play the levels act alike: their mean distance is {distance:.4f} of 1, "
-        "so that every step matches every other and PSE learns nothing; train the experts longer "
-        "(`crosstraj experts` says whether they beat random play), or use distance=actions"
-    )

@@ -6,23 +6,25 @@ the cache, and live or gradient-free as the trainer decides.
 
 import math
 from collections.abc import Callable
-from typing import Any, Literal, assert_never
+from typing import Any, Literal, assert_never, cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from crosstraj.nn.heads import FEATURES, linear
+from crosstraj.nn.heads import linear
 from crosstraj.nn.native import Shape, Trunk
 
-EncoderKind = Literal["impala", "laptop", "slim", "lattice"]
+ImpalaKind = Literal["impala", "laptop", "slim"]
+EncoderKind = Literal[ImpalaKind, "lattice"]
 Pooling = Literal["none", "mean", "pyramid"]
 FeatureNorm = Literal["none", "layer"]
 SplitAt = Literal["fc", "conv"]
+FEATURES = 256  # width of what an encoder gives, unless told otherwise (every Procgen code base)
 MAP_CHANNELS = 32  # of the last map, in every encoder
 IMPALA = Shape(1, (16, 32, MAP_CHANNELS), 2)  # as in every Procgen code base
-SHAPES: dict[EncoderKind, Shape] = {  # of all kinds but lattice
+SHAPES: dict[ImpalaKind, Shape] = {
     "impala": IMPALA,
     "laptop": IMPALA._replace(stride=2),
     "slim": Shape(1, (16, 16, MAP_CHANNELS), 1),
@@ -50,13 +52,13 @@ class Residual(nn.Module):
         return self.second(F.relu_(self.first(F.relu(x)))).add_(x)
 
 
-def normalisation(kind: FeatureNorm) -> nn.Module:
+def normalisation(kind: FeatureNorm, width: int) -> nn.Module:
     """No learned scale: nothing can shrink what the linear heads read."""
     match kind:
         case "none":
             return nn.Identity()
         case "layer":
-            return nn.LayerNorm(FEATURES, elementwise_affine=False)
+            return nn.LayerNorm(width, elementwise_affine=False)
         case other:
             assert_never(other)
 
@@ -74,18 +76,6 @@ def impala_stages(
         channels = out
         height, width = (math.ceil(math.ceil(side / stride) / 2) for side in (height, width))
     return nn.Sequential(*layers), height * width * channels
-
-
-def lattice_stages(channels: int, rng: torch.Generator) -> tuple[nn.Sequential, int]:
-    """Two convolutions, and the mean over the map: on a lattice no place differs from another."""
-    layers = [
-        convolution(channels, 16, 1, rng),
-        nn.ReLU(),
-        convolution(16, MAP_CHANNELS, 2, rng),
-        nn.ReLU(),
-        nn.AdaptiveAvgPool2d(1),
-    ]
-    return nn.Sequential(*layers), MAP_CHANNELS
 
 
 def pool(spatial: Tensor, pooling: Pooling) -> Tensor:
@@ -112,49 +102,39 @@ def pooled_size(map_size: int, pooling: Pooling) -> int:
     return means[pooling] * MAP_CHANNELS
 
 
-class Impala(nn.Module):
-    """Frames [B, H, W, C] uint8 -> features [B, 256].
+class ImageEncoder(nn.Module):
+    """Frames [B, H, W, C] uint8 -> features [B, width]: stages, pooling, and one linear layer.
 
-    `laptop` is the same network with a stride of 2 in its first convolution: every later map has a
-    quarter of the pixels, and so has the cost. `slim` keeps the resolution, and has one residual
-    block per stage instead of two and 16 channels instead of 32 in the second stage: 42 % of the
-    cost. One block alone would cost 65 %. `lattice` keeps the last layer alone: two small
-    convolutions for the 32 x 32 lattices of the Ising task.
+    `map` is what the stages make of frames, and `project` all that comes after them.
     """
 
     def __init__(
         self,
-        image: tuple[int, int, int],
-        kind: EncoderKind,
+        stages: nn.Sequential,
+        map_size: int,
         feature_norm: FeatureNorm,
         rng: torch.Generator,
         pooling: Pooling = "none",
+        width: int = FEATURES,
     ) -> None:
         super().__init__()
+        self.stages, self.map_size, self.width = stages, map_size, width
         self.pooling: Pooling = pooling
-        self.shape = SHAPES.get(kind)
-        if self.shape:
-            self.stages, self.map_size = impala_stages(image, self.shape, rng)
-        else:
-            self.stages, self.map_size = lattice_stages(image[2], rng)
-        self.last = linear(pooled_size(self.map_size, pooling), FEATURES, math.sqrt(2), rng)
-        self.norm = normalisation(feature_norm)
+        self.last = linear(pooled_size(map_size, pooling), width, math.sqrt(2), rng)
+        self.norm = normalisation(feature_norm, width)
         self.autocast = False
-        self.native: Trunk | None = None
         self._compiled_sizes: tuple[int, ...] = ()
         self._compiled: Callable[[Tensor], Tensor] = self.features
         self.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # missing in torch's types
 
     def map(self, frames: Tensor) -> Tensor:
         """[B, H, W, C] uint8 -> [B, 32, h, w]; a permuted NHWC tensor is channels-last: no copy."""
-        if self.native is not None:
-            return self.native(frames)
         pixels = frames.permute(0, 3, 1, 2).to(self.last.weight.dtype).mul_(1 / 255)
         with self._precision(frames):
             return F.relu_(self.stages(pixels)).to(pixels.dtype)
 
     def project(self, spatial: Tensor, *, rectified: bool = True) -> Tensor:
-        """[B, 32, h, w] -> [B, 256]: pooling and the last layer; or what its ReLU is given."""
+        """[B, 32, h, w] -> [B, width]: pooling and the last layer; or what its ReLU is given."""
         with self._precision(spatial):
             read = self.last(pool(spatial, self.pooling))
             return (self.norm(F.relu_(read)) if rectified else read).to(spatial.dtype)
@@ -169,14 +149,77 @@ class Impala(nn.Module):
     def _precision(self, x: Tensor) -> torch.autocast:
         return torch.autocast(x.device.type, torch.bfloat16, enabled=self.autocast)
 
-    def use_native(self) -> None:
-        """Our own convolutions instead of the library's, from now on."""
-        assert self.shape, "there are no kernels for encoder=lattice"
-        self.native = Trunk(self.stages.parameters(), self.shape)
-
     def compile_for(self, *sizes: int) -> None:
         """Compile for these batch sizes; others stay eager, for each shape is compiled anew."""
         self._compiled, self._compiled_sizes = torch.compile(self.features, dynamic=False), sizes
+
+
+class Impala(ImageEncoder):
+    """IMPALA's three stages of residual blocks, or a cheaper shape of them.
+
+    `laptop` is the same network with a stride of 2 in its first convolution: every later map has a
+    quarter of the pixels, and so has the cost. `slim` keeps the resolution, and has one residual
+    block per stage instead of two and 16 channels instead of 32 in the second stage: 42 % of the
+    cost. One block alone would cost 65 %.
+    """
+
+    def __init__(
+        self,
+        image: tuple[int, int, int],
+        kind: ImpalaKind,
+        feature_norm: FeatureNorm,
+        rng: torch.Generator,
+        pooling: Pooling = "none",
+        width: int = FEATURES,
+    ) -> None:
+        shape = SHAPES[kind]
+        stages, map_size = impala_stages(image, shape, rng)
+        super().__init__(stages, map_size, feature_norm, rng, pooling, width)
+        self.shape, self.native = shape, cast(Trunk | None, None)
+
+    def map(self, frames: Tensor) -> Tensor:
+        return super().map(frames) if self.native is None else self.native(frames)
+
+    def use_native(self) -> None:
+        """Our own convolutions instead of the library's, from now on."""
+        self.native = Trunk(self.stages.parameters(), self.shape)
+
+
+class Lattice(ImageEncoder):
+    """Two convolutions, and the mean over the map: on a lattice no place differs from another.
+
+    For the 32 x 32 lattices of the Ising task.
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        feature_norm: FeatureNorm,
+        rng: torch.Generator,
+        width: int = FEATURES,
+    ) -> None:
+        stages = nn.Sequential(
+            convolution(channels, 16, 1, rng),
+            nn.ReLU(),
+            convolution(16, MAP_CHANNELS, 2, rng),
+            nn.ReLU(),
+            nn.AdaptiveAvgPool2d(1),
+        )
+        super().__init__(stages, MAP_CHANNELS, feature_norm, rng, width=width)
+
+
+def make_encoder(
+    image: tuple[int, int, int],
+    kind: EncoderKind,
+    feature_norm: FeatureNorm,
+    rng: torch.Generator,
+    pooling: Pooling = "none",
+    width: int = FEATURES,
+) -> ImageEncoder:
+    """The encoder of this name, for images of height, width and channels."""
+    if kind == "lattice":
+        return Lattice(image[2], feature_norm, rng, width)
+    return Impala(image, kind, feature_norm, rng, pooling, width)
 
 
 class Encode:

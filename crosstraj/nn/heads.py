@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 HeadNorm = Literal["none", "batch", "layer"]
 ViewEncoder = Literal["mlp", "rnn"]
-FEATURES = 256
 
 
 def linear(inputs: int, outputs: int, gain: float, rng: torch.Generator) -> nn.Linear:
@@ -104,10 +103,10 @@ def projection(inputs: int, width: int, norm: HeadNorm, rng: torch.Generator) ->
 class Recurrent(nn.Module):
     """A GRU over the T keypoints of a view in time order: [B, T D] -> its last state [B, width]."""
 
-    def __init__(self, keypoints: int, width: int, rng: torch.Generator) -> None:
+    def __init__(self, keypoints: int, features: int, width: int, rng: torch.Generator) -> None:
         super().__init__()
-        self.keypoints = keypoints
-        cell = nn.GRU(FEATURES, width, batch_first=True, device="meta")
+        self.shape = (keypoints, features)
+        cell = nn.GRU(features, width, batch_first=True, device="meta")
         self.cell = cell.to_empty(device="cpu")  # skip_init does not know recurrent layers
         for name, weight in self.cell.named_parameters():
             if name.startswith("bias"):
@@ -117,18 +116,23 @@ class Recurrent(nn.Module):
                     nn.init.orthogonal_(gate, generator=rng)
 
     def forward(self, u: Tensor) -> Tensor:
-        _, last = self.cell(u.unflatten(1, (self.keypoints, FEATURES)))
+        _, last = self.cell(u.unflatten(1, self.shape))
         return last.squeeze(0)
 
 
 def view_encoder(
-    kind: ViewEncoder, keypoints: int, width: int, norm: HeadNorm, rng: torch.Generator
+    kind: ViewEncoder,
+    keypoints: int,
+    features: int,
+    width: int,
+    norm: HeadNorm,
+    rng: torch.Generator,
 ) -> nn.Sequential:
     """psi: the keypoints of a view, side by side [B, T D] -> [B, width].
 
     A projection; with `rnn` its first layer reads them one after another.
     """
-    head = projection(keypoints * FEATURES, width, norm, rng)
+    head = projection(keypoints * features, width, norm, rng)
     if kind == "rnn":
-        head[0] = Recurrent(keypoints, width, rng)
+        head[0] = Recurrent(keypoints, features, width, rng)
     return head

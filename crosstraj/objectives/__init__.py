@@ -1,13 +1,20 @@
-"""The objectives, each by the type of its config. A new one: its own file, and one line here."""
+"""The objectives: what a method learns beside its policy. One file each, and one line here.
+
+Start with `base.py` (the contract), then any method's file; `instruments.py` measures what codes
+are about, `complaints.py` says what is wrong with them. May import: nn, envs, data.
+"""
+
+from typing import Any
 
 import torch
 
-from crosstraj.objectives.base import NoObjective, Objective
+from crosstraj.objectives.base import NoObjective, Nothing, Objective, ObjectiveConfig
 from crosstraj.objectives.ctrl import CTRL, CTRLConfig
 from crosstraj.objectives.curl import CURL, CURLConfig
 from crosstraj.objectives.dbc import DBC, DBCConfig
 from crosstraj.objectives.diayn import DIAYN, DIAYNConfig
 from crosstraj.objectives.driml import DRIML, DRIMLConfig
+from crosstraj.objectives.method import Method
 from crosstraj.objectives.proto import Proto, ProtoConfig
 from crosstraj.objectives.pse import PSE, PSEConfig
 from crosstraj.objectives.situations import Situations, SituationsConfig
@@ -19,7 +26,8 @@ __all__ = [
     "DBC",
     "DIAYN",
     "DRIML",
-    "ONE_PASS",
+    "METHOD_OBJECTIVES",
+    "OBJECTIVES",
     "PSE",
     "SPR",
     "CTRLConfig",
@@ -27,6 +35,7 @@ __all__ = [
     "DBCConfig",
     "DIAYNConfig",
     "DRIMLConfig",
+    "Method",
     "NoObjective",
     "Objective",
     "ObjectiveConfig",
@@ -39,42 +48,28 @@ __all__ = [
     "make_objective",
 ]
 
-ObjectiveConfig = (
-    NoObjective
-    | CTRLConfig
-    | CURLConfig
-    | DBCConfig
-    | DIAYNConfig
-    | DRIMLConfig
-    | ProtoConfig
-    | PSEConfig
-    | SituationsConfig
-    | SPRConfig
-)
+# The registry, by the name of the method; one that is not here is a policy alone.
+METHOD_OBJECTIVES: dict[str, tuple[type[ObjectiveConfig], type[Objective]]] = {
+    "ctrl": (CTRLConfig, CTRL),
+    "curl": (CURLConfig, CURL),
+    "dbc": (DBCConfig, DBC),
+    "diayn": (DIAYNConfig, DIAYN),
+    "driml": (DRIMLConfig, DRIML),
+    "proto": (ProtoConfig, Proto),
+    "pse": (PSEConfig, PSE),
+    "situations": (SituationsConfig, Situations),
+    "spr": (SPRConfig, SPR),
+}
+OBJECTIVES: dict[type[ObjectiveConfig], type[Objective]] = {
+    NoObjective: Nothing,
+    **dict(METHOD_OBJECTIVES.values()),
+}
 
-# Those whose objective has `reads_stretches`: known before any is made, to check values.
-ONE_PASS = (DBCConfig, DIAYNConfig, DRIMLConfig, SituationsConfig)
 
-
-def make_objective(config: ObjectiveConfig, actions: int, rng: torch.Generator) -> Objective:
-    match config:
-        case NoObjective():
-            return Objective()
-        case CTRLConfig():
-            return CTRL(config, actions, rng)
-        case CURLConfig():
-            return CURL(config, rng)
-        case DBCConfig():
-            return DBC(config, actions, rng)
-        case DRIMLConfig():
-            return DRIML(config, actions, rng)
-        case SituationsConfig():
-            return Situations(config, actions, rng)
-        case SPRConfig():
-            return SPR(config, actions, rng)
-        case DIAYNConfig():
-            return DIAYN(config, rng)
-        case ProtoConfig():
-            return Proto(config, rng)
-        case PSEConfig():
-            return PSE(config, rng)
+def make_objective(
+    config: ObjectiveConfig, features: int, actions: int, rng: torch.Generator
+) -> Objective:
+    """The objective of these values, on an encoder that gives so many features."""
+    kind: Any = OBJECTIVES[type(config)]
+    made: Objective = kind(config, features, actions, rng)
+    return made

@@ -12,14 +12,17 @@ of its own (crops, targets) leaves `reads_stretches` False and gets `encode` in 
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from crosstraj.data.rollout import Rollout
 from crosstraj.data.views import Sampling, Stretches
+from crosstraj.envs import ProcgenConfig
+from crosstraj.envs.frame_stack import AnyEnvs
 
+State = dict[str, Any]  # nested, of tensors and plain values: what a checkpoint holds
 Metrics = dict[str, Tensor]  # named 0-d tensors; numbers only when they are recorded
 
 
@@ -56,23 +59,78 @@ class Source(Protocol):
 
     frames: int  # interactions so far, counted apart from those of the run
 
-    def state_dict(self) -> dict[str, Any]: ...
+    def state_dict(self) -> State: ...
 
-    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+    def load_state_dict(self, state: State) -> None: ...
+
+
+class RunValues(Protocol):
+    """What an objective's own values may be held against: the run's, as far as any asks."""
+
+    @property
+    def method(self) -> str: ...
+    @property
+    def env(self) -> str: ...
+    @property
+    def procgen(self) -> ProcgenConfig: ...
+    @property
+    def features(self) -> int: ...
+
+
+class Stage(Protocol):
+    """What a run offers to an objective that plays beside the rollouts."""
+
+    actions: int
+
+    def levels(self, count: int) -> range:
+        """The first of the training levels."""
+        ...
+
+    def make_level(self, level: int) -> AnyEnvs:
+        """One game that plays one level again and again."""
+        ...
+
+    def experts(self, levels: range, place: str, *, accept_weak: bool) -> Any:
+        """A trained policy for each level, read from what `crosstraj experts` left."""
+        ...
 
 
 @dataclass(frozen=True)
-class NoObjective:
-    """Nothing beside the policy."""
+class ObjectiveConfig:
+    """An objective's own values, and what must be known of it before it is made."""
+
+    temperatures: ClassVar[tuple[str, ...]] = ()
+    """Names of the values that make codes soft or sharp, that of the codes first."""
 
     def needs(self) -> tuple[int, str]:
         """How many steps of one row a single sample needs, and what asks for them."""
+        return 1, "a frame"
+
+    def check(self, run: RunValues) -> None:
+        """Refuse, in one sentence, a run that these values do not go together with."""
+
+    def complaints(self, metrics: dict[str, float]) -> dict[str, str | None]:
+        """What is wrong by these figures of an update, by its name; None where nothing is."""
+        return {}
+
+    def source(self, stage: Stage) -> Source | None:
+        """Play of its own beside the rollouts, if it has any."""
+        return None
+
+
+@dataclass(frozen=True)
+class NoObjective(ObjectiveConfig):
+    """Nothing beside the policy."""
+
+    def needs(self) -> tuple[int, str]:
         return 0, ""
 
 
 class Objective(nn.Module):
     """Owns its heads, targets, prototypes and queues: all of it is in `state_dict`.
 
+    Each is made in the same way: Kind(config, features, actions, rng), with the width of the
+    encoder's features and the number of actions; weights are drawn from `rng`.
     An objective does not log, print, move devices, count steps, detach `encode` or touch a global
     generator; it returns its loss and the evidence for it.
     """
@@ -80,6 +138,8 @@ class Objective(nn.Module):
     context: int = 0  # how many skills the policy and value heads tell apart; 0: none
     skill_steps: int = 0  # a skill is kept for so many steps of an episode; 0: for all of them
     reads_stretches: bool = False  # has `batch` and `loss_of`: can share the policy's frames
+    rewards: bool = False  # has `reward`
+    why_no_anchor: str = ""  # why a pass of it cannot hold PPO's heads in place, where it cannot
     source: Source | None = None  # given to it for training; an evaluation has none
 
     def gather(self, rng: torch.Generator) -> None:
@@ -121,3 +181,12 @@ class Objective(nn.Module):
     def clustering(self) -> Clustering | None:
         """How views are clustered; None for a method without prototypes."""
         return None
+
+
+class Nothing(Objective):
+    """The objective of `NoObjective`."""
+
+    def __init__(
+        self, config: NoObjective, features: int, actions: int, rng: torch.Generator
+    ) -> None:
+        super().__init__()

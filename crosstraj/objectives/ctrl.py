@@ -25,7 +25,6 @@ from crosstraj.data.views import VIEWS, Sampling, Views, time_of
 from crosstraj.errors import BadInput, check_range
 from crosstraj.nn import ops
 from crosstraj.nn.heads import (
-    FEATURES,
     FiLM,
     HeadNorm,
     ViewEncoder,
@@ -33,13 +32,23 @@ from crosstraj.nn.heads import (
     view_encoder,
     without_statistics,
 )
-from crosstraj.objectives.base import Clustering, Encoder, Metrics, Objective
+from crosstraj.objectives.base import (
+    Clustering,
+    Encoder,
+    Metrics,
+    Objective,
+    ObjectiveConfig,
+    RunValues,
+)
+from crosstraj.objectives.complaints import collapse, too_few_views
 from crosstraj.objectives.instruments import Play, clustering_health
 
 
 @dataclass(frozen=True)
-class CTRLConfig:
+class CTRLConfig(ObjectiveConfig):
     """CTRL's own values; the defaults are ours, presets give the paper's."""
+
+    temperatures = ("code_temperature", "temperature")
 
     clusters: int = 200
     """C, the number of prototypes (paper, table of parameters)."""
@@ -99,10 +108,20 @@ class CTRLConfig:
             raise BadInput(f"objective.anchors={self.anchors}: must be 0 (all views) or more")
         check_range(self, "objective.", "temperature", "code_temperature", above=0)
         check_range(self, "objective.", "target_decay", at_least=0, below=1)
-        if not 0 <= self.least_rank <= FEATURES:
+        check_range(self, "objective.", "least_rank", at_least=0)
+
+    def check(self, run: RunValues) -> None:
+        if self.least_rank > run.features:
             raise BadInput(
-                f"objective.least_rank={self.least_rank}: must be 0 (none) to {FEATURES} (features)"
+                f"objective.least_rank={self.least_rank}: must be 0 (none) to {run.features} "
+                "(features)"
             )
+
+    def complaints(self, metrics: dict[str, float]) -> dict[str, str | None]:
+        return {
+            "collapse": collapse(metrics, self.clusters),
+            "too few views": too_few_views(metrics, self.clusters, 2, "clusters"),
+        }
 
     def needs(self) -> tuple[int, str]:
         sets = 2 if self.swap_codes else 1
@@ -119,15 +138,17 @@ class Batch(NamedTuple):
 
 
 class CTRL(Objective):
-    def __init__(self, config: CTRLConfig, actions: int, rng: torch.Generator) -> None:
+    def __init__(
+        self, config: CTRLConfig, features: int, actions: int, rng: torch.Generator
+    ) -> None:
         super().__init__()
         self.config = config
         kind, points = config.view_encoder, config.keypoints
         width, norm = config.width, config.head_norm
-        self.film = FiLM(actions, FEATURES, rng)
-        self.psi_clust = view_encoder(kind, points, width, norm, rng)
+        self.film = FiLM(actions, features, rng)
+        self.psi_clust = view_encoder(kind, points, features, width, norm, rng)
         self.theta_clust = projection(width, width, norm, rng)
-        self.psi_pred = view_encoder(kind, points, width, norm, rng)
+        self.psi_pred = view_encoder(kind, points, features, width, norm, rng)
         self.theta_pred = projection(width, width, norm, rng)
         self.prototypes = nn.Parameter(
             ops.unit(torch.randn(config.clusters, width, generator=rng))

@@ -17,12 +17,12 @@ from crosstraj.data.rollout import Rollout
 from crosstraj.data.views import scattered
 from crosstraj.errors import BadInput, check_range
 from crosstraj.nn import ops
-from crosstraj.nn.heads import FEATURES, linear
-from crosstraj.objectives.base import Encoder, Metrics, Objective
+from crosstraj.nn.heads import linear
+from crosstraj.objectives.base import Encoder, Metrics, Objective, ObjectiveConfig
 
 
 @dataclass(frozen=True)
-class CURLConfig:
+class CURLConfig(ObjectiveConfig):
     """CURL's own values; "Rainbow" is the authors' code for discrete actions."""
 
     shift: int = 4
@@ -44,9 +44,6 @@ class CURLConfig:
         check_range(self, "objective.", "target_decay", at_least=0, at_most=1)
         check_range(self, "objective.", "width", at_least=1)
 
-    def needs(self) -> tuple[int, str]:
-        return 1, "a frame"
-
 
 class Batch(NamedTuple):
     frames: Tensor  # [B, H, W, C] uint8
@@ -55,15 +52,17 @@ class Batch(NamedTuple):
 class CURL(Objective):
     target: nn.Module  # the key encoder
 
-    def __init__(self, config: CURLConfig, rng: torch.Generator) -> None:
+    def __init__(
+        self, config: CURLConfig, features: int, actions: int, rng: torch.Generator
+    ) -> None:
         super().__init__()
         self.config = config
         width = config.width
         self.head = nn.Sequential(
-            linear(FEATURES, FEATURES, 2**0.5, rng),
-            nn.LayerNorm(FEATURES),
+            linear(features, features, 2**0.5, rng),
+            nn.LayerNorm(features),
             nn.ReLU(),
-            linear(FEATURES, width, 1.0, rng),
+            linear(features, width, 1.0, rng),
             nn.LayerNorm(width),
         )
         start = (

@@ -6,6 +6,7 @@ actions, layer norm in this branch only (the policy reads features as they are),
 the metric alone trains: the model's own losses fold its features (docs/methods.md).
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, assert_never
@@ -17,14 +18,14 @@ from torch import Tensor, nn
 from crosstraj.data.rollout import Rollout
 from crosstraj.data.views import Stretches, windows
 from crosstraj.errors import check_range
-from crosstraj.nn.heads import FEATURES, linear
-from crosstraj.objectives.base import Metrics, Objective
+from crosstraj.nn.heads import linear
+from crosstraj.objectives.base import Metrics, Objective, ObjectiveConfig
 
 LEAST_SPREAD, MOST_SPREAD = 1e-4, 10.0  # bounds on the model's sigma (authors' code)
 
 
 @dataclass(frozen=True)
-class DBCConfig:
+class DBCConfig(ObjectiveConfig):
     """DBC's own values, from the authors' code but for `model_trains_encoder`."""
 
     distance: Literal["elementwise", "l1"] = "elementwise"
@@ -48,6 +49,24 @@ class DBCConfig:
     def needs(self) -> tuple[int, str]:
         return 2, "a transition"
 
+    def complaints(self, metrics: dict[str, float]) -> dict[str, str | None]:
+        return {"collapse": collapse_of_latents(metrics)}
+
+
+def collapse_of_latents(metrics: dict[str, float]) -> str | None:
+    """Has DBC pulled all latents together? Where rewards never differ its metric is 0 everywhere.
+
+    (Kemertas and Aumentado-Armstrong, 2021, name this fault.)
+    """
+    spread = metrics.get("latent_std", math.inf)
+    if spread >= 0.01:
+        return None
+    return (
+        f"the representation has collapsed: latents have a standard deviation of {spread:.4f} over "
+        f"a minibatch (alive: 0.01 and more) and a mean distance of "
+        f"{metrics['latent_distance']:.4f}; rewards may differ too rarely; see docs/methods.md"
+    )
+
 
 class Batch(NamedTuple):
     frames: Tensor  # [F, H, W, C] uint8
@@ -65,13 +84,13 @@ class Gaussian(NamedTuple):
 class Model(nn.Module):
     """Where action a leads from latent z: a Gaussian with a spread of its own per feature."""
 
-    def __init__(self, inputs: int, hidden: int, rng: torch.Generator) -> None:
+    def __init__(self, features: int, actions: int, hidden: int, rng: torch.Generator) -> None:
         super().__init__()
         self.trunk = nn.Sequential(
-            linear(inputs, hidden, 2**0.5, rng), nn.LayerNorm(hidden), nn.ReLU()
+            linear(features + actions, hidden, 2**0.5, rng), nn.LayerNorm(hidden), nn.ReLU()
         )
-        self.mean = linear(hidden, FEATURES, 1.0, rng)
-        self.spread = linear(hidden, FEATURES, 1.0, rng)
+        self.mean = linear(hidden, features, 1.0, rng)
+        self.spread = linear(hidden, features, 1.0, rng)
 
     def forward(self, latent: Tensor, action: Tensor) -> Gaussian:
         inner = self.trunk(torch.cat([latent, action], dim=-1))
@@ -82,13 +101,15 @@ class Model(nn.Module):
 class DBC(Objective):
     reads_stretches = True
 
-    def __init__(self, config: DBCConfig, actions: int, rng: torch.Generator) -> None:
+    def __init__(
+        self, config: DBCConfig, features: int, actions: int, rng: torch.Generator
+    ) -> None:
         super().__init__()
         self.config, self.actions = config, actions
-        self.norm = nn.LayerNorm(FEATURES) if config.layer_norm else nn.Identity()
-        self.model = Model(FEATURES + actions, config.hidden, rng)
+        self.norm = nn.LayerNorm(features) if config.layer_norm else nn.Identity()
+        self.model = Model(features, actions, config.hidden, rng)
         self.reward_head = nn.Sequential(
-            linear(FEATURES, config.hidden, 2**0.5, rng),
+            linear(features, config.hidden, 2**0.5, rng),
             nn.LayerNorm(config.hidden),
             nn.ReLU(),
             linear(config.hidden, 1, 1.0, rng),

@@ -26,12 +26,12 @@ from crosstraj.data.rollout import Rollout
 from crosstraj.data.views import Stretches, scattered
 from crosstraj.errors import BadInput, check_range
 from crosstraj.nn import ops
-from crosstraj.nn.heads import FEATURES, linear
-from crosstraj.objectives.base import Metrics, Objective
+from crosstraj.nn.heads import linear
+from crosstraj.objectives.base import Metrics, Objective, ObjectiveConfig
 
 
 @dataclass(frozen=True)
-class DIAYNConfig:
+class DIAYNConfig(ObjectiveConfig):
     """DIAYN's own values."""
 
     skills: int = 16
@@ -47,9 +47,6 @@ class DIAYNConfig:
         check_range(self, "objective.", "width", at_least=1)
         check_range(self, "objective.", "skill_steps", at_least=0)
 
-    def needs(self) -> tuple[int, str]:
-        return 1, "a frame"
-
 
 class Batch(NamedTuple):
     frames: Tensor  # [B, H, W, C] uint8
@@ -58,14 +55,18 @@ class Batch(NamedTuple):
 
 class DIAYN(Objective):
     reads_stretches = True
+    rewards = True
+    why_no_anchor = "method=diayn gives the heads a skill"
 
-    def __init__(self, config: DIAYNConfig, rng: torch.Generator) -> None:
+    def __init__(
+        self, config: DIAYNConfig, features: int, actions: int, rng: torch.Generator
+    ) -> None:
         super().__init__()
         self.config = config
         self.context, self.skill_steps = config.skills, config.skill_steps
         gain = math.sqrt(2)
         self.discriminator = nn.Sequential(
-            linear(FEATURES, config.width, gain, rng),
+            linear(features, config.width, gain, rng),
             nn.ReLU(),
             linear(config.width, config.width, gain, rng),
             nn.ReLU(),

@@ -18,12 +18,12 @@ from crosstraj.data.rollout import Rollout
 from crosstraj.data.views import Stretches, fragments, windows
 from crosstraj.errors import check_range
 from crosstraj.nn import ops
-from crosstraj.nn.heads import FEATURES, ResidualMLP
-from crosstraj.objectives.base import Metrics, Objective
+from crosstraj.nn.heads import ResidualMLP
+from crosstraj.objectives.base import Metrics, Objective, ObjectiveConfig
 
 
 @dataclass(frozen=True)
-class DRIMLConfig:
+class DRIMLConfig(ObjectiveConfig):
     """DRIML's own values, from the authors' code and its command for Procgen."""
 
     lag: int = 2
@@ -61,12 +61,14 @@ class Batch(NamedTuple):
 class DRIML(Objective):
     reads_stretches = True
 
-    def __init__(self, config: DRIMLConfig, actions: int, rng: torch.Generator) -> None:
+    def __init__(
+        self, config: DRIMLConfig, features: int, actions: int, rng: torch.Generator
+    ) -> None:
         super().__init__()
         self.config, self.actions = config, actions
         self.action_code = ResidualMLP(actions, config.action_width, rng)
-        self.psi_now = ResidualMLP(FEATURES + config.action_width, config.width, rng)
-        self.psi_later = ResidualMLP(FEATURES, config.width, rng)
+        self.psi_now = ResidualMLP(features + config.action_width, config.width, rng)
+        self.psi_later = ResidualMLP(features, config.width, rng)
 
     def minibatches(self, rollout: Rollout, count: int, rng: torch.Generator) -> Iterator[Batch]:
         lag = self.config.lag

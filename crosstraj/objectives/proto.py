@@ -19,14 +19,17 @@ from crosstraj.data.rollout import Rollout
 from crosstraj.data.views import time_of
 from crosstraj.errors import BadInput, check_range
 from crosstraj.nn import ops
-from crosstraj.nn.heads import FEATURES, linear
-from crosstraj.objectives.base import Clustering, Encoder, Metrics, Objective
+from crosstraj.nn.heads import linear
+from crosstraj.objectives.base import Clustering, Encoder, Metrics, Objective, ObjectiveConfig
+from crosstraj.objectives.complaints import collapse, empty_codes, too_few_views
 from crosstraj.objectives.instruments import Play, clustering_health
 
 
 @dataclass(frozen=True)
-class ProtoConfig:
+class ProtoConfig(ObjectiveConfig):
     """The values of denisyarats/proto."""
+
+    temperatures = ("temperature",)
 
     prototypes: int = 512
     """C, how many prototypes there are; a minibatch should have as many pairs."""
@@ -60,6 +63,13 @@ class ProtoConfig:
                 f"({self.prototypes}) and the neighbours ({self.neighbours})"
             )
 
+    def complaints(self, metrics: dict[str, float]) -> dict[str, str | None]:
+        return {
+            "collapse": collapse(metrics, self.prototypes),
+            "empty codes": empty_codes(metrics, self.prototypes),
+            "too few views": too_few_views(metrics, self.prototypes, 1, "prototypes"),
+        }
+
     def needs(self) -> tuple[int, str]:
         return 2, "a frame and the next"
 
@@ -71,14 +81,17 @@ class Batch(NamedTuple):
 
 
 class Proto(Objective):
+    rewards = True
     queue: Tensor  # [queue, width]
     target_encoder: nn.Module
 
-    def __init__(self, config: ProtoConfig, rng: torch.Generator) -> None:
+    def __init__(
+        self, config: ProtoConfig, features: int, actions: int, rng: torch.Generator
+    ) -> None:
         super().__init__()
         self.config = config
         width = config.width
-        self.projector = linear(FEATURES, width, 1.0, rng)
+        self.projector = linear(features, width, 1.0, rng)
         self.target_projector = copy.deepcopy(self.projector).requires_grad_(False)
         self.predictor = nn.Sequential(
             linear(width, config.hidden, math.sqrt(2), rng),

@@ -16,15 +16,23 @@ import torch
 from torch import Tensor
 
 from crosstraj.data.rollout import Rollout
+from crosstraj.envs import GAMES
 from crosstraj.errors import BadInput, check_range
 from crosstraj.nn import ops
-from crosstraj.nn.heads import FEATURES, projection
-from crosstraj.objectives.base import Encoder, Metrics, Objective
-from crosstraj.objectives.paired_play import PairedPlay
+from crosstraj.nn.heads import projection
+from crosstraj.objectives.base import (
+    Encoder,
+    Metrics,
+    Objective,
+    ObjectiveConfig,
+    RunValues,
+    Stage,
+)
+from crosstraj.objectives.paired_play import PairedPlay, Uniform
 
 
 @dataclass(frozen=True)
-class PSEConfig:
+class PSEConfig(ObjectiveConfig):
     """PSE's own values; the CTRL paper gives the extra play and a grid, the rest is PSE's code."""
 
     policies: Literal["random", "pretrained"] = "random"
@@ -81,9 +89,52 @@ class PSEConfig:
     def needs(self) -> tuple[int, str]:
         return 0, ""  # the rollout is not used
 
+    def check(self, run: RunValues) -> None:
+        if run.env not in GAMES:
+            raise BadInput(f"method={run.method} plays chosen levels: {run.env} has none")
+        if self.levels > run.procgen.train_levels:
+            raise BadInput(
+                f"objective.levels={self.levels} are more than procgen.train_levels="
+                f"{run.procgen.train_levels}: only training levels may be played; lower it"
+            )
+        if run.procgen.use_generated_assets:
+            raise BadInput(
+                f"method={run.method} puts levels back to their first frame, which the engine "
+                "cannot do with procgen.use_generated_assets=True; leave it off"
+            )
+
+    def complaints(self, metrics: dict[str, float]) -> dict[str, str | None]:
+        return {"policies alike": policies_alike(metrics)}
+
+    def source(self, stage: Stage) -> PairedPlay:
+        levels, random = stage.levels(self.levels), self.policies == "random"
+        weak = self.accept_weak_experts
+        return PairedPlay(
+            stage.make_level,
+            levels,
+            Uniform(stage.actions)
+            if random
+            else stage.experts(levels, self.experts, accept_weak=weak),
+            pairs=self.pairs,
+            steps=self.steps,
+            same_actions=random and self.same_actions,
+        )
+
     @property
     def by_actions(self) -> bool:
         return self.distance == "actions" or (self.distance == "auto" and self.policies == "random")
+
+
+def policies_alike(metrics: dict[str, float]) -> str | None:
+    """Uniform policies, or experts that have learnt nothing, leave the metric at zero."""
+    distance = metrics.get("policy_distance", 1.0)
+    if distance >= 0.01:
+        return None
+    return (
+        f"the policies that play the levels act alike: their mean distance is {distance:.4f} of 1, "
+        "so that every step matches every other and PSE learns nothing; train the experts longer "
+        "(`crosstraj experts` says whether they beat random play), or use distance=actions"
+    )
 
 
 def policy_similarity(cost: Tensor, discount: float) -> Tensor:
@@ -140,10 +191,12 @@ class Batch(NamedTuple):
 class PSE(Objective):
     source: PairedPlay | None
 
-    def __init__(self, config: PSEConfig, rng: torch.Generator) -> None:
+    def __init__(
+        self, config: PSEConfig, features: int, actions: int, rng: torch.Generator
+    ) -> None:
         super().__init__()
         self.config = config
-        self.head = projection(FEATURES, config.width, "none", rng)
+        self.head = projection(features, config.width, "none", rng)
         self.matched: list[Matched] = []  # the latest play; anew before every update
 
     def gather(self, rng: torch.Generator) -> None:

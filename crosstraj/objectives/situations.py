@@ -29,16 +29,19 @@ from crosstraj.data.rollout import Rollout
 from crosstraj.data.views import Stretches, stretches, time_of
 from crosstraj.errors import BadInput, check_range
 from crosstraj.nn import ops
-from crosstraj.nn.heads import FEATURES, SequenceFiLM, linear, projection, without_statistics
-from crosstraj.objectives.base import Clustering, Metrics, Objective
+from crosstraj.nn.heads import SequenceFiLM, linear, projection, without_statistics
+from crosstraj.objectives.base import Clustering, Metrics, Objective, ObjectiveConfig
+from crosstraj.objectives.complaints import collapse, too_few_views
 from crosstraj.objectives.instruments import Play, clustering_health
 
 LEAST = 8  # steps of a stretch that carries a pair: its mean must not give a frame away
 
 
 @dataclass(frozen=True)
-class SituationsConfig:
+class SituationsConfig(ObjectiveConfig):
     """All values are ours, and none has been tuned yet; docs/learning.md says what they are for."""
+
+    temperatures = ("code_temperature", "temperature")
 
     clusters: int = 64
     """C, the number of prototypes."""
@@ -74,6 +77,12 @@ class SituationsConfig:
     def gaps(self) -> list[int]:
         return [2**power for power in range(int(math.log2(self.gap)) + 1)]
 
+    def complaints(self, metrics: dict[str, float]) -> dict[str, str | None]:
+        return {
+            "collapse": collapse(metrics, self.clusters),
+            "too few views": too_few_views(metrics, self.clusters, 2, "clusters"),
+        }
+
     def needs(self) -> tuple[int, str]:
         return max(LEAST, self.gaps[-1] + 1), f"objective.gap={self.gap}"
 
@@ -92,22 +101,24 @@ class Batch(NamedTuple):
 class Situations(Objective):
     reads_stretches = True
 
-    def __init__(self, config: SituationsConfig, actions: int, rng: torch.Generator) -> None:
+    def __init__(
+        self, config: SituationsConfig, features: int, actions: int, rng: torch.Generator
+    ) -> None:
         super().__init__()
         self.config, self.actions = config, actions
         width, most = config.width, config.gaps[-1]
-        self.film = SequenceFiLM(actions, most, FEATURES, rng)
-        self.psi = projection(FEATURES, width, "batch", rng)
+        self.film = SequenceFiLM(actions, most, features, rng)
+        self.psi = projection(features, width, "batch", rng)
         self.theta = projection(width, width, "batch", rng)
         self.prototypes = nn.Parameter(
             ops.unit(torch.randn(config.clusters, width, generator=rng))
         )  # unit rows
         if config.predict_weight:
-            self.psi_pred = projection(FEATURES, width, "batch", rng)
+            self.psi_pred = projection(features, width, "batch", rng)
             self.theta_pred = projection(width, width, "batch", rng)
         if config.inverse_weight:
             self.inverse = nn.Sequential(
-                linear(2 * FEATURES, width, math.sqrt(2), rng),
+                linear(2 * features, width, math.sqrt(2), rng),
                 nn.ReLU(),
                 linear(width, actions, 0.01, rng),
             )

@@ -19,12 +19,12 @@ from crosstraj.data.views import windows
 from crosstraj.errors import BadInput, check_range
 from crosstraj.nn import ops
 from crosstraj.nn.encoders import MAP_CHANNELS, convolution
-from crosstraj.nn.heads import FEATURES, linear
-from crosstraj.objectives.base import Encoder, Metrics, Objective
+from crosstraj.nn.heads import linear
+from crosstraj.objectives.base import Encoder, Metrics, Objective, ObjectiveConfig
 
 
 @dataclass(frozen=True)
-class SPRConfig:
+class SPRConfig(ObjectiveConfig):
     """SPR's own values, from the authors' code; without augmentation, as on Procgen."""
 
     steps: int = 5
@@ -80,13 +80,16 @@ class Dynamics(nn.Module):
 
 
 class SPR(Objective):
+    why_no_anchor = "method=spr reads the map before the features"
     target: nn.Module
 
-    def __init__(self, config: SPRConfig, actions: int, rng: torch.Generator) -> None:
+    def __init__(
+        self, config: SPRConfig, features: int, actions: int, rng: torch.Generator
+    ) -> None:
         super().__init__()
         self.config = config
         self.dynamics: nn.Module = Dynamics(actions, config.hidden, rng)
-        self.predictor: nn.Module = linear(FEATURES, FEATURES, 1.0, rng)
+        self.predictor: nn.Module = linear(features, features, 1.0, rng)
 
     def attach(self, encoder: nn.Module) -> None:
         self.target = copy.deepcopy(encoder).requires_grad_(False)

@@ -1,4 +1,7 @@
-"""The agent: an encoder with linear policy and value heads; how to act, nothing about learning.
+"""What every agent is: an encoder with linear heads; how to act, nothing about learning.
+
+Where values come from differs: PPO's agent (`ppo.py`) reads them off the features that its policy
+reads, DAAC's (`daac.py`) has a network for them.
 
 Skills (DIAYN) condition the features by FiLM. Beside the features, under linear heads, a skill
 would be a constant added to the logits, whatever the frame. The sources (DIAYN, URLB) pass both
@@ -7,6 +10,7 @@ policy of its own, and the heads begin as those of every other method.
 """
 
 import math
+from abc import ABC, abstractmethod
 from typing import Protocol
 
 import torch
@@ -14,8 +18,16 @@ from torch import Tensor, nn
 
 from crosstraj.data.rollout import Decision
 from crosstraj.errors import NonFinite
-from crosstraj.nn.encoders import EncoderKind, FeatureNorm, Impala, Pooling, SplitAt, normalisation
-from crosstraj.nn.heads import FEATURES, FiLM, linear
+from crosstraj.nn.encoders import (
+    FEATURES,
+    EncoderKind,
+    FeatureNorm,
+    Pooling,
+    SplitAt,
+    make_encoder,
+    normalisation,
+)
+from crosstraj.nn.heads import FiLM, linear
 
 
 class Reading(Protocol):
@@ -34,15 +46,15 @@ def conditioned(film: FiLM | None, features: Tensor, context: Tensor) -> Tensor:
     return result
 
 
-class Agent(nn.Module):
-    """pi(a | o, z) and V(o, z), both linear in phi(o) for a given skill z; most have no skills.
+class Agent(nn.Module, ABC):
+    """pi(a | o, z), linear in phi(o) for a given skill z; most have no skills. So is `value`.
 
     With `split_at=conv` the agent reads the encoder's map, which is not pooled, and has a last
     layer, `top`, of its own.
     """
 
     value_network: tuple[str, ...] = ()
-    """Prefixes of the parameters of a value network of its own, if the values come from one."""
+    """Prefixes of the parameters of a network for values alone, if there is one."""
 
     def __init__(
         self,
@@ -55,18 +67,19 @@ class Agent(nn.Module):
         rng: torch.Generator,
         split_at: SplitAt = "fc",
         pooling: Pooling = "none",
+        features: int = FEATURES,
     ) -> None:
         super().__init__()
         self.split_at = split_at
-        self.encoder = Impala(image, encoder, feature_norm, rng, pooling)
-        self.top, self.reads = nn.Sequential(), FEATURES
+        self.encoder = make_encoder(image, encoder, feature_norm, rng, pooling, features)
+        self.top, self.reads = nn.Sequential(), features
         if split_at == "conv":
             self.reads = self.encoder.map_size
-            last = linear(self.reads, FEATURES, math.sqrt(2), rng)
-            self.top = nn.Sequential(last, nn.ReLU(), normalisation(feature_norm))
-        self.policy = linear(FEATURES, actions, 0.01, rng)
-        self.value = linear(FEATURES, 1, 1.0, rng)
-        self.film = FiLM(context, FEATURES, rng) if context else None
+            last = linear(self.reads, features, math.sqrt(2), rng)
+            self.top = nn.Sequential(last, nn.ReLU(), normalisation(feature_norm, features))
+        self.policy = linear(features, actions, 0.01, rng)
+        self.value = linear(features, 1, 1.0, rng)
+        self.film = FiLM(context, features, rng) if context else None
 
     def read(self, encode: Reading, frames: Tensor) -> Tensor:
         """What the agent reads of an encoder: its features, or its map where the cut is there."""
@@ -76,14 +89,14 @@ class Agent(nn.Module):
         """What was read, under the skill that is followed: what the heads are linear in."""
         return conditioned(self.film, self.top(features), context)
 
-    def heads(self, features: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
-        """What was read, and the context -> log-probabilities [B, actions] and values [B]."""
-        seen = self.seen(features, context)
-        return self.policy(seen).log_softmax(-1), self.value(seen).squeeze(-1)
+    def log_probs(self, features: Tensor, context: Tensor) -> Tensor:
+        """What was read, and the context -> log-probabilities [B, actions]."""
+        logits: Tensor = self.policy(self.seen(features, context))
+        return logits.log_softmax(-1)
 
+    @abstractmethod
     def decide(self, frames: Tensor, features: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
-        """Log-probabilities and values when acting; DAAC takes the values from the frames."""
-        return self.heads(features, context)
+        """Log-probabilities [B, actions] and values [B] of frames, and of what was read of them."""
 
     @torch.inference_mode()
     def act(

@@ -6,7 +6,6 @@ GAE and as targets. An objective, if there is one, trains the policy network's e
 network's is always trained by its own loss.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, Self
 
@@ -15,10 +14,18 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from crosstraj.errors import check_range
-from crosstraj.nn.encoders import EncoderKind, FeatureNorm, Impala, Pooling, SplitAt
-from crosstraj.nn.heads import FEATURES, FiLM, linear
+from crosstraj.nn.encoders import (
+    FEATURES,
+    EncoderKind,
+    FeatureNorm,
+    Pooling,
+    SplitAt,
+    make_encoder,
+)
+from crosstraj.nn.heads import FiLM, linear
 from crosstraj.policies.agent import Agent, conditioned
 from crosstraj.policies.experience import Experience, PolicyConfig, backward_in_pieces
+from crosstraj.policies.policy import Policy
 from crosstraj.policies.ppo import policy_terms, value_error
 
 
@@ -80,6 +87,7 @@ class DAACAgent(Agent):
         rng: torch.Generator,
         split_at: SplitAt = "fc",
         pooling: Pooling = "none",
+        features: int = FEATURES,
     ) -> None:
         super().__init__(
             image,
@@ -90,21 +98,15 @@ class DAACAgent(Agent):
             rng=rng,
             split_at=split_at,
             pooling=pooling,
+            features=features,
         )
         self.actions = actions
-        self.advantage = linear(FEATURES + actions, 1, 1.0, rng)
-        self.value_encoder = Impala(image, encoder, feature_norm, rng, pooling)
-        self.value_film = FiLM(context, FEATURES, rng) if context else None
-
-    def heads(self, features: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
-        raise TypeError("DAAC has no values of the policy's features: use decide, on frames")
+        self.advantage = linear(features + actions, 1, 1.0, rng)
+        self.value_encoder = make_encoder(image, encoder, feature_norm, rng, pooling, features)
+        self.value_film = FiLM(context, features, rng) if context else None
 
     def decide(self, frames: Tensor, features: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
         return self.log_probs(features, context), self.values(frames, context)
-
-    def log_probs(self, features: Tensor, context: Tensor) -> Tensor:
-        logits: Tensor = self.policy(self.seen(features, context))
-        return logits.log_softmax(-1)
 
     def advantages(self, features: Tensor, context: Tensor, action: Tensor) -> Tensor:
         """A(o, a) [B] as the policy network sees it."""
@@ -150,38 +152,29 @@ def chosen(all_steps: Experience, index: Tensor) -> Experience:
     return all_steps._replace(advantage=centred).at(index)
 
 
-def backward(
-    agent: DAACAgent,
-    features_of: Callable[[Tensor], Tensor],
-    all_steps: Experience,
-    index: Tensor,
-    piece: int,
-    config: DAACConfig,
-) -> Terms:
-    """Adds the gradient of the policy network's loss on one minibatch."""
-    steps = chosen(all_steps, index)
+class DAAC(Policy[DAACAgent]):
+    """DAAC's agent, and how it learns under these values."""
 
-    def loss_of(part: Tensor) -> tuple[Tensor, Terms]:
-        return loss(agent, features_of(index.index_select(0, part)), steps.at(part), config)
+    def __init__(self, agent: DAACAgent, config: DAACConfig) -> None:
+        self.agent, self.config = agent, config
 
-    return Terms(*backward_in_pieces(len(index), piece, index.device, loss_of))
+    def chosen(self, all_steps: Experience, index: Tensor) -> Experience:
+        return chosen(all_steps, index)
 
+    def loss(self, features: Tensor, old: Experience) -> tuple[Tensor, Terms]:
+        return loss(self.agent, features, old, self.config)
 
-def value_backward(
-    agent: DAACAgent,
-    frames: Tensor,
-    all_steps: Experience,
-    index: Tensor,
-    piece: int,
-    config: DAACConfig,
-) -> Tensor:
-    """Adds the gradient of the value network's loss on one minibatch; returns the loss."""
-    steps = all_steps.at(index)
+    def value_epochs(self, rollouts: int) -> int:
+        return 0 if rollouts % self.config.value_every else self.config.value_epochs
 
-    def loss_of(part: Tensor) -> tuple[Tensor, tuple[Tensor]]:
-        old = steps.at(part)
-        value = agent.values(frames.index_select(0, index.index_select(0, part)), old.context)
-        error = value_error(value, old, config.clip)
-        return error, (error,)
+    def value_backward(
+        self, frames: Tensor, all_steps: Experience, index: Tensor, piece: int
+    ) -> Tensor:
+        steps = all_steps.at(index)
 
-    return backward_in_pieces(len(index), piece, index.device, loss_of)[0]
+        def loss_of(part: Tensor) -> tuple[Tensor, tuple[Tensor]]:
+            old, read = steps.at(part), frames.index_select(0, index.index_select(0, part))
+            error = value_error(self.agent.values(read, old.context), old, self.config.clip)
+            return error, (error,)
+
+        return backward_in_pieces(len(index), piece, index.device, loss_of)[0]

@@ -1,6 +1,5 @@
 """PPO (Schulman et al., 2017) as practised on Procgen, with the clipped value loss."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -9,7 +8,8 @@ from torch import Tensor
 
 from crosstraj.errors import BadInput
 from crosstraj.policies.agent import Agent
-from crosstraj.policies.experience import Experience, PolicyConfig, backward_in_pieces
+from crosstraj.policies.experience import Experience, PolicyConfig
+from crosstraj.policies.policy import Policy
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,18 @@ class PPOConfig(PolicyConfig):
                 f"policy.stretch={self.stretch} deals steps of a few episodes to each minibatch, "
                 "whose advantages must not be centred there; add policy.advantages=rollout"
             )
+
+
+class PPOAgent(Agent):
+    """Policy and values, both linear in the same features."""
+
+    def heads(self, features: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
+        """What was read, and the context -> log-probabilities [B, actions] and values [B]."""
+        seen = self.seen(features, context)
+        return self.policy(seen).log_softmax(-1), self.value(seen).squeeze(-1)
+
+    def decide(self, frames: Tensor, features: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
+        return self.heads(features, context)
 
 
 class PolicyTerms(NamedTuple):
@@ -78,7 +90,7 @@ def terms(log_probs: Tensor, value: Tensor, old: Experience, clip: float) -> Ter
 
 
 def loss(
-    agent: Agent, features: Tensor, old: Experience, config: PPOConfig
+    agent: PPOAgent, features: Tensor, old: Experience, config: PPOConfig
 ) -> tuple[Tensor, Terms]:
     """PPO's loss on what was read in some steps, whose advantages are already normalised."""
     log_probs, value = agent.heads(features, old.context)
@@ -95,18 +107,14 @@ def chosen(all_steps: Experience, index: Tensor, config: PPOConfig) -> Experienc
     return steps._replace(advantage=centred)
 
 
-def backward(
-    agent: Agent,
-    features_of: Callable[[Tensor], Tensor],
-    all_steps: Experience,
-    index: Tensor,
-    piece: int,
-    config: PPOConfig,
-) -> Terms:
-    """Adds the gradient of PPO's loss on one minibatch."""
-    steps = chosen(all_steps, index, config)
+class PPO(Policy[PPOAgent]):
+    """PPO's agent, and how it learns under these values."""
 
-    def loss_of(part: Tensor) -> tuple[Tensor, Terms]:
-        return loss(agent, features_of(index.index_select(0, part)), steps.at(part), config)
+    def __init__(self, agent: PPOAgent, config: PPOConfig) -> None:
+        self.agent, self.config = agent, config
 
-    return Terms(*backward_in_pieces(len(index), piece, index.device, loss_of))
+    def chosen(self, all_steps: Experience, index: Tensor) -> Experience:
+        return chosen(all_steps, index, self.config)
+
+    def loss(self, features: Tensor, old: Experience) -> tuple[Tensor, Terms]:
+        return loss(self.agent, features, old, self.config)

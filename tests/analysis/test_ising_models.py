@@ -81,7 +81,7 @@ def test_v_may_tell_models_apart_that_the_prototypes_do_not() -> None:
 def test_games_of_fixed_choices_have_equally_many_views_of_each_model_and_its_rewards() -> None:
     config = small(keypoints=2)
     config = replace(config, ising=replace(SMALL, side=32))
-    games = fixed_choices(config, environments(config))
+    games = fixed_choices(config, environments(config), looking("frames"))
     assert games.frames.shape == (20 * 5 * 2, 2, 32, 32, 1)  # of 5 late steps 2 pairs
     assert np.bincount(games.model).tolist() == [40] * 5
     colder = games.frames[games.model == 4] == 255
@@ -95,7 +95,7 @@ def test_games_of_fixed_choices_have_equally_many_views_of_each_model_and_its_re
     assert (colder[:, 0] == colder[:, 1]).mean() > 0.6
     assert games.reward.shape == (5,)
     assert games.reward.argmax() == 0  # instance 0 has the hottest goal
-    again = fixed_choices(config, environments(config))
+    again = fixed_choices(config, environments(config), looking("frames"))
     assert (again.frames == games.frames).all()
 
 

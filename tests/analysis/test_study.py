@@ -255,7 +255,7 @@ def test_the_lens_sees_with_the_weights_of_each_snapshot(clustered):
 
 
 def test_clustering_without_actions_ignores_them():
-    method = CTRL(CTRLConfig(clusters=4, action_conditioning=False), 5, torch.Generator())
+    method = CTRL(CTRLConfig(clusters=4, action_conditioning=False), 256, 5, torch.Generator())
     how = method.eval().clustering()
     features = torch.randn(6, 2, 256)
     one, other = (how.embed(features, torch.full((6, 2), action)) for action in (0, 3))

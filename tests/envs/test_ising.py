@@ -33,7 +33,7 @@ from crosstraj.envs.ising.lattice import WORD, Dynamics, Rule, exact_correlation
 from crosstraj.envs.ising.matching import make_goal
 from crosstraj.errors import BadInput
 from crosstraj.learning.load import place_of, read_weights
-from crosstraj.nn.encoders import Impala
+from crosstraj.nn.encoders import Lattice
 from crosstraj.report.comparison import changed_values
 from crosstraj.runs.log import Log
 
@@ -473,7 +473,7 @@ TINY = (
 
 
 def test_the_lattice_encoder_sees_what_two_neighbours_do_and_no_place() -> None:
-    encoder = Impala((32, 32, 1), "lattice", "none", torch.Generator().manual_seed(0))
+    encoder = Lattice(1, "none", torch.Generator().manual_seed(0))
     assert sum(p.numel() for p in encoder.parameters()) < 20_000
     spins = torch.randint(0, 2, (1, 32, 32, 1), generator=torch.Generator().manual_seed(1))
     frames = (spins * 255).to(torch.uint8)

@@ -33,7 +33,7 @@ from crosstraj.learning.evaluation import (
 from crosstraj.learning.signals import Interrupted
 from crosstraj.learning.state import Training
 from crosstraj.objectives.base import Objective
-from crosstraj.policies.agent import Agent
+from crosstraj.policies.ppo import PPOAgent
 
 Array = npt.NDArray[Any]
 SIDE = 16
@@ -251,14 +251,16 @@ def test_the_ranges_are_those_of_the_procgen_paper() -> None:
 
 
 @pytest.fixture(scope="module")
-def agent() -> Agent:
-    agent = Agent((SIDE, SIDE, 1), 4, encoder="laptop", feature_norm="none", context=0, rng=rng(3))
+def agent() -> PPOAgent:
+    agent = PPOAgent(
+        (SIDE, SIDE, 1), 4, encoder="laptop", feature_norm="none", context=0, rng=rng(3)
+    )
     with torch.no_grad():
         agent.policy.weight.mul_(30)  # as it begins, all actions are nearly equal
     return agent
 
 
-def test_greedy_play_takes_the_most_probable_action_whatever_the_stream(agent: Agent) -> None:
+def test_greedy_play_takes_the_most_probable_action_whatever_the_stream(agent: PPOAgent) -> None:
     pool = Pool(Scripted([[3], [5]]), 0)
     records = [evaluate(pool, agent, NO_SKILLS, 4, rng(s), greedy=True) for s in (0, 1)]
 
@@ -271,7 +273,7 @@ def test_greedy_play_takes_the_most_probable_action_whatever_the_stream(agent: A
     assert records[0][0].score == first
 
 
-def test_sampled_play_depends_on_the_stream_and_on_nothing_else(agent: Agent) -> None:
+def test_sampled_play_depends_on_the_stream_and_on_nothing_else(agent: PPOAgent) -> None:
     pool = Pool(Scripted([[30], [40]]), 0)
     first, other, again = (evaluate(pool, agent, NO_SKILLS, 2, rng(s)) for s in (0, 1, 0))
     assert first == again

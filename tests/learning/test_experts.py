@@ -249,9 +249,9 @@ def test_weak_experts_of_levels_that_are_not_played_do_not_matter(copied: Path, 
     scored(copied, {3: {"score": 0.0}})
     config = wanting(copied)
     config = replace(config, objective=replace(config.objective, accept_weak_experts=False))
-    assert len(read_experts(config, range(3)).agents) == 3
+    assert len(experts_of(config, range(3)).agents) == 3
     with pytest.raises(BadInput, match="1 of 4 experts are not clearly above random"):
-        read_experts(config, range(LEVELS))
+        experts_of(config, range(LEVELS))
 
 
 def test_experts_of_a_file_without_random_play_are_refused_until_they_are_measured(
@@ -303,6 +303,12 @@ def test_random_play_is_on_the_experts_level_with_every_action_alike(
 # --- Reading them
 
 
+def experts_of(config: Config, levels: range) -> Experts:
+    assert isinstance(config.objective, PSEConfig)
+    weak = config.objective.accept_weak_experts
+    return read_experts(config, levels, Path(config.objective.experts), accept_weak=weak)
+
+
 def wanting(place: Path, **changes: Any) -> Config:
     objective = PSEConfig(
         policies="pretrained",
@@ -325,7 +331,7 @@ def envs() -> Any:
 def test_an_expert_gives_the_probabilities_that_its_run_acts_with(
     trained_experts: Path, envs: Any
 ) -> None:
-    experts = read_experts(wanting(trained_experts), range(LEVELS))
+    experts = experts_of(wanting(trained_experts), range(LEVELS))
     frames = torch.randint(
         256, (5, 64, 64, 3), generator=torch.Generator().manual_seed(0), dtype=torch.uint8
     )
@@ -350,13 +356,13 @@ def test_nothing_is_unpickled(
     for module, name in ((pickle, "load"), (pickle, "loads"), (pickle, "Unpickler")):
         monkeypatch.setattr(module, name, refuse)
     monkeypatch.setattr(torch, "load", refuse)
-    assert read_experts(wanting(trained_experts), range(LEVELS)).agents.keys() == {0, 1, 2, 3}
+    assert experts_of(wanting(trained_experts), range(LEVELS)).agents.keys() == {0, 1, 2, 3}
 
 
 def test_the_digest_tells_experts_apart(trained_experts: Path, envs: Any) -> None:
     config = wanting(trained_experts)
-    digest = read_experts(config, range(LEVELS)).digest
-    again = read_experts(config, range(LEVELS))
+    digest = experts_of(config, range(LEVELS)).digest
+    again = experts_of(config, range(LEVELS))
     assert again.digest == digest
     with torch.no_grad():
         again.agents[2].value.bias += 1
@@ -418,22 +424,22 @@ def test_broken_weights_and_experts_of_something_else_are_refused(copied: Path, 
     body = index_of(copied)
     procgen = replace(config.procgen, mode="hard")
     with pytest.raises(BadInput, match=r"trained with procgen=.*mode='easy'.*mode='hard'"):
-        read_experts(replace(config, procgen=procgen), range(LEVELS))
+        experts_of(replace(config, procgen=procgen), range(LEVELS))
     with pytest.raises(BadInput, match="trained with frame_stack=1, and 2 is needed"):
-        read_experts(replace(config, frame_stack=2), range(LEVELS))
+        experts_of(replace(config, frame_stack=2), range(LEVELS))
     swapped = json.loads(json.dumps(body))
     swapped["experts"][0]["run"] = body["experts"][1]["run"]
     damaged(copied, json.dumps(swapped))
     with pytest.raises(BadInput, match="the expert of level 0, was trained with procgen="):
-        read_experts(config, range(LEVELS))
+        experts_of(config, range(LEVELS))
     damaged(copied, json.dumps(body))
     (weights,) = (place / body["experts"][3]["run"]).glob("checkpoints/*/weights.safetensors")
     weights.write_bytes(weights.read_bytes()[:-1] + b"x")
     with pytest.raises(BadInput, match="has no valid checkpoint"):
-        read_experts(config, range(LEVELS))
+        experts_of(config, range(LEVELS))
     shutil.rmtree(place / body["experts"][2]["run"])
     with pytest.raises(BadInput, match="is not a run directory"):
-        read_experts(config, range(LEVELS))
+        experts_of(config, range(LEVELS))
 
 
 # --- Playing with them

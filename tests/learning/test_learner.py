@@ -18,7 +18,6 @@ from crosstraj.learning.learner import Learner
 from crosstraj.learning.optimiser import Averages, Optimiser
 from crosstraj.nn.ops import feature_health, sample
 from crosstraj.objectives import CTRLConfig
-from crosstraj.policies import ppo
 from crosstraj.policies.experience import experience
 from crosstraj.policies.ppo import PPOConfig
 from crosstraj.randomness import Streams
@@ -142,7 +141,7 @@ def test_a_joint_gradient_is_the_sum_of_both_gradients():
     other = alone.agent.encoder.last.weight
     reader, piece = alone.feature_reader(rollout, Averages(), moved=False)
     index = next(alone.policy_batches(rollout.done)).frame
-    ppo.backward(alone.agent, reader, steps, index, piece, config.policy)
+    alone.policy.backward(reader, steps, index, piece)
     assert other.grad is not None
     seen["policy"] = other.grad.clone()
     other.grad = None
@@ -253,7 +252,7 @@ def test_the_heads_take_a_multiple_of_the_policys_step():
         before = [learner.agent.get_parameter(name).detach().clone() for name in names]
         reader, piece = learner.feature_reader(rollout, Averages(), moved=False)
         index = next(learner.policy_batches(rollout.done)).frame
-        learner.policy_backward(reader, steps, index, piece)
+        learner.policy.backward(reader, steps, index, piece)
         learner.policy_optimiser.step()
         now = [learner.agent.get_parameter(name).detach() for name in names]
         moved_by = [float((b - a).abs().max()) for a, b in zip(before, now, strict=True)]
@@ -280,9 +279,9 @@ def test_the_first_policy_step_starts_at_ratio_one_when_nothing_moved():
     steps = experience(rollout, rollout.reward, config.policy)
     reader, piece = learner.feature_reader(rollout, Averages(), moved=False)
     index = torch.arange(len(steps.action))
-    terms = ppo.backward(learner.agent, reader, steps, index, piece, config.policy)
-    assert float(terms.kl) == pytest.approx(0.0, abs=1e-6)
-    assert float(terms.clipped) == 0.0
+    terms = learner.policy.backward(reader, steps, index, piece)
+    assert float(terms["kl"]) == pytest.approx(0.0, abs=1e-6)
+    assert float(terms["clipped"]) == 0.0
 
 
 def test_cached_features_are_those_of_the_encoder_after_the_objective():
@@ -544,7 +543,7 @@ def test_a_joint_steps_ratio_and_bound_are_those_of_the_two_gradients(most):
     steps = experience(rollout, rollout.reward, config.policy)
     reader, piece = alone.feature_reader(rollout, Averages(), moved=False)
     index = next(alone.policy_batches(rollout.done)).frame
-    alone.policy_backward(reader, steps, index, piece)
+    alone.policy.backward(reader, steps, index, piece)
     policy = take(alone.encoder)
     alone.objective_backward(next(alone.objective_batches(rollout, 1)), Averages())
     own = take(alone.encoder)

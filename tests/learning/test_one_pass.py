@@ -14,7 +14,6 @@ from crosstraj.config.values import Config
 from crosstraj.data.views import stretches
 from crosstraj.errors import BadInput
 from crosstraj.learning.learner import Learner
-from crosstraj.objectives import ONE_PASS
 from tests.objectives.test_methods import (
     ENVS,
     STEPS,
@@ -43,7 +42,8 @@ def joint(method: str, stretch: int, grad: str = "both") -> Config:
 @pytest.mark.parametrize("method", METHODS)
 def test_a_configuration_knows_whether_its_objective_can_share_the_policys_pass(method):
     learner = learner_for(small(method))
-    assert learner.objective.reads_stretches == isinstance(learner.config.objective, ONE_PASS)
+    assert learner.objective.reads_stretches == learner.config.objective_kind.reads_stretches
+    assert learner.objective.reads_stretches == (method in SHARING)
 
 
 @pytest.mark.parametrize("method", SHARING)

@@ -10,8 +10,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from crosstraj.nn.encoders import Encode, Impala, Residual, pool
 from crosstraj.nn.heads import FiLM, ResidualMLP, projection
-from crosstraj.policies.agent import Agent
 from crosstraj.policies.daac import DAACAgent
+from crosstraj.policies.ppo import PPOAgent
 
 
 def rng(seed: int = 0) -> torch.Generator:
@@ -37,7 +37,7 @@ def test_impala_has_the_parameters_and_the_cost_of_the_reference():
     assert sum(p.numel() for p in encoder.parameters()) == 622_144
     assert cost(encoder) == pytest.approx(61.2e6, rel=0.01)
     assert encoder(frames(2)).shape == (2, 256)
-    agent = Agent((64, 64, 3), 15, encoder="impala", feature_norm="none", context=0, rng=rng())
+    agent = PPOAgent((64, 64, 3), 15, encoder="impala", feature_norm="none", context=0, rng=rng())
     assert sum(p.numel() for p in agent.parameters()) == 622_144 + 3_855 + 257
 
 
@@ -79,7 +79,7 @@ def test_images_of_any_size_are_encoded(image, kind, pooling):
 
 
 def test_weights_are_xavier_and_orthogonal_with_zero_bias_and_small_policy():
-    agent = Agent((64, 64, 3), 15, encoder="impala", feature_norm="none", context=0, rng=rng())
+    agent = PPOAgent((64, 64, 3), 15, encoder="impala", feature_norm="none", context=0, rng=rng())
     for module in agent.modules():
         if isinstance(module, nn.Conv2d):
             fan = 9 * (module.in_channels + module.out_channels)
@@ -172,7 +172,7 @@ def test_projection_heads_normalise_between_their_layers_when_asked(norm, kind):
 
 
 def test_actions_follow_the_policy_and_its_own_generator():
-    agent = Agent((16, 16, 3), 4, encoder="laptop", feature_norm="none", context=0, rng=rng())
+    agent = PPOAgent((16, 16, 3), 4, encoder="laptop", feature_norm="none", context=0, rng=rng())
     with torch.no_grad():
         agent.policy.weight.zero_()
         agent.policy.bias.copy_(torch.log(torch.tensor([0.1, 0.2, 0.3, 0.4])))
@@ -245,7 +245,7 @@ def test_pooling_stands_between_the_map_and_the_last_layer(kind, pooling, reads)
 
 
 def test_cut_at_the_map_an_agent_reads_it_unpooled():
-    agent = Agent(
+    agent = PPOAgent(
         (64, 64, 3),
         15,
         encoder="slim",
@@ -278,3 +278,15 @@ def test_a_residual_mlp_adds_a_linear_and_a_rectified_path():
     block, x = ResidualMLP(3, 4, rng()), torch.randn(5, 3, generator=rng(1))
     rectified = torch.relu(x @ block.hidden.weight.T) @ block.out.weight.T
     torch.testing.assert_close(block(x), x @ block.skip.weight.T + rectified)
+
+
+@pytest.mark.parametrize("kind", [PPOAgent, DAACAgent])
+@pytest.mark.parametrize("encoder", ["laptop", "lattice"])
+def test_heads_stand_on_an_encoder_of_any_width_and_kind(kind, encoder):
+    agent = kind(
+        (16, 16, 3), 5, encoder=encoder, feature_norm="layer", context=3, rng=rng(), features=24
+    )
+    decision = agent.act(frames(4, 16), torch.eye(3)[[0, 1, 2, 0]], rng())
+    assert decision.features.shape == (4, 24)
+    assert decision.value.shape == (4,)
+    assert isinstance(agent.encoder, Impala) == (encoder == "laptop")

@@ -58,7 +58,7 @@ def make_batch(views: int, frames: int = 40, keypoints: int = 2, seed: int = 0) 
 
 
 def ctrl(config: CTRLConfig = SMALL, seed: int = 1) -> CTRL:
-    return CTRL(config, 5, rng(seed))
+    return CTRL(config, 256, 5, rng(seed))
 
 
 def slow_parts(method: CTRL, encoder: Linear, batch: Batch) -> tuple[Tensor, Tensor, list[Tensor]]:
@@ -363,7 +363,7 @@ def test_without_a_decay_there_is_no_slow_copy():
 @pytest.mark.parametrize("keypoints", [1, 3])
 def test_the_recurrent_reader_is_a_gru_over_keypoints_in_time_order(keypoints):
     """The equations of a GRU (Cho et al., 2014) as torch has them, one step and gate at a time."""
-    reader = Recurrent(keypoints, 6, rng())
+    reader = Recurrent(keypoints, 256, 6, rng())
     with torch.no_grad():
         for index, p in enumerate(reader.parameters()):
             p.copy_(0.3 * torch.randn(p.shape, generator=rng(index)))
@@ -387,8 +387,8 @@ def test_the_recurrent_reader_is_a_gru_over_keypoints_in_time_order(keypoints):
 def test_view_encoders_draw_from_their_own_generator_alone():
     before = torch.random.get_rng_state()
     for kind in ("mlp", "rnn"):
-        first, second = (view_encoder(kind, 2, 8, "none", rng(4)) for _ in range(2))
-        other = view_encoder(kind, 2, 8, "none", rng(5))
+        first, second = (view_encoder(kind, 2, 256, 8, "none", rng(4)) for _ in range(2))
+        other = view_encoder(kind, 2, 256, 8, "none", rng(5))
         pairs = zip(first.parameters(), second.parameters(), strict=True)
         assert all(torch.equal(a, b) for a, b in pairs)
         assert any(
@@ -397,7 +397,7 @@ def test_view_encoders_draw_from_their_own_generator_alone():
         )
         assert first(torch.randn(3, 512, generator=rng())).shape == (3, 8)
     assert torch.equal(torch.random.get_rng_state(), before)
-    gates = Recurrent(2, 8, rng()).cell.weight_hh_l0.chunk(3)
+    gates = Recurrent(2, 256, 8, rng()).cell.weight_hh_l0.chunk(3)
     for gate in gates:
         torch.testing.assert_close(gate @ gate.T, torch.eye(8), atol=1e-5, rtol=0)
 
@@ -462,7 +462,7 @@ def test_random_views_have_the_code_entropy_of_random_vectors():
     """The value that design gives for B = 1024, C = 200, D = 256: 5.277 at .3 and 5.106 at .1."""
     for temperature, expected in ((0.3, 5.277), (0.1, 5.106)):
         config = CTRLConfig(code_temperature=temperature, head_norm="none", swap_codes=False)
-        centres = CTRL(config, 15, rng()).prototypes
+        centres = CTRL(config, 256, 15, rng()).prototypes
         views = torch.randn(1024, 256, generator=rng(1))
         code = torch.full((1024, 200), 1 / 200)
         figures = clustering_health(views, code, centres, temperature, config.rounds)

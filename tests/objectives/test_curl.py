@@ -114,10 +114,10 @@ def test_the_policy_is_not_touched_by_a_contrast_of_weight_zero():
 
 
 def test_the_sources_similarity_starts_uniform_and_nearly_blind():
-    uniform = CURL(CURLConfig(similarity="uniform"), rng()).similarity.detach()
+    uniform = CURL(CURLConfig(similarity="uniform"), 256, 5, rng()).similarity.detach()
     assert 0 <= float(uniform.min()) < 0.01
     assert 0.99 < float(uniform.max()) < 1
-    ours = CURL(CURLConfig(), rng()).similarity.detach()
+    ours = CURL(CURLConfig(), 256, 5, rng()).similarity.detach()
     assert torch.equal(ours, torch.eye(128))
 
 

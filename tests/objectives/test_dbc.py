@@ -51,7 +51,7 @@ def gaussians(count: int, seed: int = 4) -> Gaussian:
 
 @pytest.mark.parametrize("distance", ["elementwise", "l1"])
 def test_the_bisimulation_loss_equals_the_slow_loop(distance):
-    method = DBC(DBCConfig(distance=distance), 5, rng())
+    method = DBC(DBCConfig(distance=distance), 256, 5, rng())
     latent, reward = torch.randn(4, 256, generator=rng(2)) * 2, torch.tensor([0.0, 0.3, -2.0, 5.0])
     expected, other = gaussians(4), torch.tensor([2, 0, 3, 1])
     errors, distances = [], []
@@ -82,7 +82,7 @@ def test_the_bisimulation_loss_equals_the_slow_loop(distance):
 
 @pytest.mark.parametrize("distance", ["elementwise", "l1"])
 def test_equal_transitions_are_at_distance_zero_and_want_nothing_else(distance):
-    method = DBC(DBCConfig(distance=distance), 5, rng())
+    method = DBC(DBCConfig(distance=distance), 256, 5, rng())
     same = torch.ones(2, 256)
     loss, mean = method.bisimulation(
         same, torch.ones(2), Gaussian(same, same), torch.tensor([1, 0])
@@ -91,7 +91,7 @@ def test_equal_transitions_are_at_distance_zero_and_want_nothing_else(distance):
 
 
 def test_the_metric_trains_both_latents_and_never_the_model():
-    method, batch = DBC(DBCConfig(), 5, rng()), make_batch(2)
+    method, batch = DBC(DBCConfig(), 256, 5, rng()), make_batch(2)
     latent = torch.randn(2, 256, generator=rng(3)).requires_grad_()
     expected = method.model(latent.detach(), torch.eye(5)[batch.action])
     method.bisimulation(latent, batch.reward, expected, torch.tensor([1, 1]))[0].backward()
@@ -112,7 +112,7 @@ def test_the_likelihood_is_the_gaussian_density_and_its_target_has_no_gradient()
     # One pair, from a frame whose latent is constant to one that depends on the encoder: were the
     # target live, the encoder would learn from it.
     config = DBCConfig(bisimulation_weight=0.0, layer_norm=False, model_trains_encoder=True)
-    method = DBC(config, 5, rng())
+    method = DBC(config, 256, 5, rng())
     batch, encoder = make_batch(2), Linear()
     batch = batch._replace(now=torch.tensor([0]), later=torch.tensor([1]))
     batch.frames[0] = 0
@@ -126,7 +126,7 @@ def test_the_likelihood_is_the_gaussian_density_and_its_target_has_no_gradient()
 
 def gradients(**values: Any) -> dict[str, Tensor]:
     """Of one loss on given weights and draws; the encoder's beside those of the method's parts."""
-    method, encoder = DBC(DBCConfig(**values), 5, rng()), Linear()
+    method, encoder = DBC(DBCConfig(**values), 256, 5, rng()), Linear()
     method.loss(encoder, make_batch(), rng(3))[0].backward()
     parts = {name: p.grad for name, p in method.named_parameters() if p.grad is not None}
     return parts | {"encoder": encoder.weight.grad}
@@ -144,7 +144,7 @@ def test_only_the_metric_trains_the_encoder_unless_the_model_may():
     assert gradients(bisimulation_weight=0.0, model_trains_encoder=True)["encoder"].any()
 
     # What is left is the gradient of the metric by itself, to the bit.
-    method, encoder, batch, draws = DBC(DBCConfig(), 5, rng()), Linear(), make_batch(), rng(3)
+    method, encoder, batch, draws = DBC(DBCConfig(), 256, 5, rng()), Linear(), make_batch(), rng(3)
     latent = method.norm(encoder(batch.frames))
     with torch.no_grad():
         expected = method.model(latent, torch.eye(5)[batch.action])
@@ -162,7 +162,7 @@ def test_the_paper_of_the_comparison_has_the_authors_gradients_and_the_default_t
 
 
 def test_a_step_that_ended_its_episode_counts_for_its_reward_and_not_for_the_likelihood():
-    method, encoder, batch = DBC(DBCConfig(), 5, rng()), Linear(), make_batch()
+    method, encoder, batch = DBC(DBCConfig(), 256, 5, rng()), Linear(), make_batch()
     _, before = method.loss(encoder, batch, rng())
     ended = 2  # not in `now`: no next frame, though frame 3 is here
     reward = batch.reward.clone()
@@ -190,7 +190,7 @@ def test_the_learnt_metric_of_two_states_is_the_reward_gap_over_one_minus_gamma(
     # The model learns where the states lie by likelihood, the states their distance by the metric.
     # Their full sum, which also moves latents towards what is easily predicted, comes close slowly.
     config = DBCConfig(distance="l1", discount=0.8, layer_norm=False, hidden=128)
-    method, line = DBC(config, 1, rng()), Line()
+    method, line = DBC(config, 256, 1, rng()), Line()
     state, action, other = torch.tensor([0, 1]), torch.ones(2, 1), torch.tensor([1, 0])
     frames = state.to(torch.uint8).view(2, 1, 1, 1)
     optimiser = torch.optim.Adam(
@@ -218,7 +218,7 @@ def test_a_collapse_is_said_in_words():
     (sentence,) = health.complaints(fine | {"latent_std": 0.004}, config).values()
     assert "collapsed" in sentence
     assert "0.0040" in sentence
-    method, batch = DBC(DBCConfig(), 5, rng()), make_batch()
+    method, batch = DBC(DBCConfig(), 256, 5, rng()), make_batch()
     _, metrics = method.loss(lambda frames: torch.ones(len(frames), 256), batch, rng())
     figures = {name: float(value.detach()) for name, value in metrics.items()}
     assert "collapse" in health.complaints(figures, config)

@@ -22,8 +22,8 @@ from crosstraj.learning.evaluation import Pool, evaluate
 from crosstraj.learning.learner import Learner
 from crosstraj.learning.state import Training
 from crosstraj.objectives.diayn import DIAYN, Batch, DIAYNConfig
-from crosstraj.policies.agent import Agent
 from crosstraj.policies.daac import DAACAgent
+from crosstraj.policies.ppo import PPOAgent
 from tests.config.test_phases import training_with
 from tests.objectives.test_methods import bits, learner_for, moved, rollout_for, small, update
 
@@ -40,7 +40,7 @@ def learner_with(objective: DIAYNConfig, **changes: Any) -> Learner:
 
 
 def test_a_skill_is_kept_within_an_episode_and_drawn_anew_where_one_began():
-    skills = DIAYN(DIAYNConfig(skills=5), rng())
+    skills = DIAYN(DIAYNConfig(skills=5), 256, 5, rng())
     nobody = torch.zeros(4, 5)
     first = skills.draw_context(nobody, torch.ones(4, dtype=torch.bool), rng(1))
     assert first.sum(1).tolist() == [1.0] * 4
@@ -55,7 +55,7 @@ def test_a_skill_is_kept_within_an_episode_and_drawn_anew_where_one_began():
 
 
 def test_skills_are_uniform():
-    skills, draws = DIAYN(DIAYNConfig(skills=8), rng()), 8000
+    skills, draws = DIAYN(DIAYNConfig(skills=8), 256, 5, rng()), 8000
     began = torch.ones(draws, dtype=torch.bool)
     drawn = skills.draw_context(torch.zeros(draws, 8), began, rng(3)).argmax(1)
     counts = Counter(drawn.tolist())
@@ -183,7 +183,7 @@ def test_evaluation_follows_a_fresh_skill_in_each_episode():
             zeros = torch.zeros(len(frames))
             return Decision(zeros.long(), zeros, zeros, zeros[:, None])
 
-    skills = DIAYN(DIAYNConfig(skills=50, skill_steps=0), rng())
+    skills = DIAYN(DIAYNConfig(skills=50, skill_steps=0), 256, 5, rng())
     records = evaluate(Pool(Counting(), 0), Player(), skills, 12, rng(4))
     assert [record.length for record in records] == [3] * 4 + [4] * 4 + [5] * 4
     # While all three play, row i is environment i: its skill changes where its time is 0 again.
@@ -227,13 +227,12 @@ def taught(score: Callable[[Tensor, Tensor], Tensor], parameters: Any) -> float:
         return second_difference(score, states)
 
 
-@pytest.mark.parametrize("kind", [Agent, DAACAgent])
+@pytest.mark.parametrize("kind", [PPOAgent, DAACAgent])
 def test_what_a_skill_does_depends_on_the_state(kind):
     agent = kind((4, 4, 3), 2, encoder="laptop", feature_norm="none", context=2, rng=rng())
 
     def margin(states: Tensor, context: Tensor) -> Tensor:
-        daac = isinstance(agent, DAACAgent)
-        log_probs = agent.log_probs(states, context) if daac else agent.heads(states, context)[0]
+        log_probs = agent.log_probs(states, context)
         return log_probs[:, 1] - log_probs[:, 0]
 
     assert taught(margin, agent.parameters()) > 0.1
@@ -249,7 +248,7 @@ def test_a_linear_head_beside_which_the_skill_stands_cannot_learn_that():
 
 
 def test_values_depend_on_the_skill_in_each_state():
-    agent = Agent((4, 4, 3), 2, encoder="laptop", feature_norm="none", context=2, rng=rng())
+    agent = PPOAgent((4, 4, 3), 2, encoder="laptop", feature_norm="none", context=2, rng=rng())
     assert taught(lambda *read: agent.heads(*read)[1], agent.parameters()) > 0.1
     daac = DAACAgent((4, 4, 3), 2, encoder="laptop", feature_norm="none", context=2, rng=rng())
     frames = torch.randint(256, (64, 4, 4, 3), generator=rng(8), dtype=torch.uint8)

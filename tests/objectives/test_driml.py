@@ -37,7 +37,7 @@ def random_features(frames: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("pairs", [64, 256])
 def test_with_random_features_it_starts_at_log_b(pairs):
-    method = DRIML(DRIMLConfig(), 5, rng())
+    method = DRIML(DRIMLConfig(), 256, 5, rng())
     loss, metrics = method.loss(random_features, random_batch(pairs), rng())
     assert float(loss.detach()) == pytest.approx(math.log(pairs), abs=0.1)
     assert float(metrics["contrast_blind"]) == pytest.approx(math.log(pairs))
@@ -52,7 +52,7 @@ def test_a_fresh_agent_starts_at_log_b_too():
 
 
 def test_the_contrast_equals_the_slow_loop():
-    method = DRIML(DRIMLConfig(score_bound=2.0), 5, rng())
+    method = DRIML(DRIMLConfig(score_bound=2.0), 256, 5, rng())
     batch = random_batch(7)
     features = random_features(batch.frames)
     losses = []
@@ -70,7 +70,7 @@ def test_the_contrast_equals_the_slow_loop():
 
 
 def test_the_order_of_the_pairs_does_not_matter_and_who_follows_whom_does():
-    method, batch = DRIML(DRIMLConfig(), 5, rng()), random_batch(32)
+    method, batch = DRIML(DRIMLConfig(), 256, 5, rng()), random_batch(32)
     shuffle = torch.randperm(32, generator=rng(7))
     near = torch.arange(32) // 4 * 100  # four pairs each that are no negatives of one another
     batch = batch._replace(moment=near)
@@ -82,7 +82,7 @@ def test_the_order_of_the_pairs_does_not_matter_and_who_follows_whom_does():
 
 
 def test_both_sides_learn():
-    method, batch = DRIML(DRIMLConfig(), 5, rng()), random_batch(16)
+    method, batch = DRIML(DRIMLConfig(), 256, 5, rng()), random_batch(16)
     features = random_features(batch.frames).requires_grad_()
     method.loss(lambda _: features, batch, rng())[0].backward()
     assert features.grad is not None
@@ -144,7 +144,7 @@ def test_no_negative_is_the_positive_or_within_four_steps_of_it_in_its_episode(a
 
 
 def test_the_contrast_is_over_what_is_left_and_a_blind_model_stands_at_the_log_of_its_count():
-    method = DRIML(DRIMLConfig(), 5, rng())
+    method = DRIML(DRIMLConfig(), 256, 5, rng())
     batch = random_batch(6)._replace(moment=torch.tensor([0, 4, 5, 100, 100, 300]))
     left = [{0, 2, 3, 4, 5}, {1, 3, 4, 5}, {0, 2, 3, 4, 5}, {0, 1, 2, 3, 5}, {0, 1, 2, 4, 5}]
     left.append({0, 1, 2, 3, 4, 5})
@@ -179,7 +179,7 @@ def test_a_perfect_score_attains_nearly_zero_where_equal_targets_would_leave_a_f
 
     number = torch.tensor([0, 0, 40, 80, 120, 120, 160, 200])  # pairs' targets: two are twice there
     batch = random_batch(8)._replace(moment=number)
-    method = DRIML(DRIMLConfig(), 5, rng())
+    method = DRIML(DRIMLConfig(), 256, 5, rng())
     method.psi_now, method.psi_later = Known(number), Known(number)
     loss, metrics = method.loss(random_features, batch, rng())
     assert float(loss) < 1e-6

@@ -51,7 +51,7 @@ def losses(method: str, name: str) -> tuple[float, ...]:
     """Of the two minibatches of an epoch, in order."""
     encoder = Impala((SIDE, SIDE, 3), "laptop", "none", torch.Generator().manual_seed(1))
     objective = make_objective(
-        preset(method, name).objective, ACTIONS, torch.Generator().manual_seed(2)
+        preset(method, name).objective, 256, ACTIONS, torch.Generator().manual_seed(2)
     )
     objective.attach(encoder)
     objective.source = Played(SIDE)
@@ -65,3 +65,20 @@ def losses(method: str, name: str) -> tuple[float, ...]:
 @pytest.mark.parametrize(("method", "name"), GOLDEN)
 def test_losses_on_given_weights_and_batches_are_what_they_were(method, name):
     assert losses(method, name) == pytest.approx(GOLDEN[method, name], rel=2e-4)
+
+
+@pytest.mark.parametrize("method", sorted({method for method, _ in GOLDEN} | {"situations"}))
+def test_an_objective_reads_features_of_the_width_it_is_told(method: str) -> None:
+    encoder = Impala((SIDE, SIDE, 3), "laptop", "none", torch.Generator().manual_seed(1), width=24)
+    config = preset(method, "default").objective
+    objective = make_objective(config, 24, ACTIONS, torch.Generator().manual_seed(2))
+    objective.attach(encoder)
+    objective.source = Played(SIDE)
+    rng = torch.Generator().manual_seed(3)
+    objective.gather(rng)
+    for batch in objective.minibatches(rollout(), 2, rng):
+        loss, _ = objective.loss(Encode(encoder, live=True, piece=128), batch, rng)
+        assert loss.isfinite()
+        loss.backward()
+    assert encoder.last.weight.grad is not None
+    assert encoder.last.weight.shape[0] == 24

@@ -14,6 +14,7 @@ from crosstraj.learning import watch as health
 from crosstraj.learning.learner import Learner
 from crosstraj.nn import ops
 from crosstraj.nn.encoders import Encode
+from crosstraj.objectives.complaints import empty_codes
 from crosstraj.objectives.proto import Batch, Proto, ProtoConfig
 from tests.config.test_phases import training_with
 from tests.objectives.test_methods import bits, learner_for, moved, rollout_for, small
@@ -164,7 +165,7 @@ def figures_of(features: torch.Tensor, prototypes: int = 64) -> dict[str, float]
         def forward(self, frames: torch.Tensor) -> torch.Tensor:
             return features.index_select(0, frames[:, 0, 0, 0].long())
 
-    proto = Proto(ProtoConfig(prototypes=prototypes, width=32, shift=0), rng())
+    proto = Proto(ProtoConfig(prototypes=prototypes, width=32, shift=0), 256, 5, rng())
     proto.attach(Told())
     count = len(features)
     frames = torch.arange(count, dtype=torch.uint8).repeat(2)[:, None, None, None]
@@ -194,12 +195,12 @@ def test_prototypes_that_hold_nothing_are_called_so_in_words_and_live_ones_are_n
 def test_empty_codes_are_those_that_say_less_than_a_tenth_of_what_random_vectors_say():
     most = math.log(512)
     figures = {"code_entropy_random": most - 0.4, "view_cosine": 0.5, "view_rank": 3.0}
-    assert health.empty_codes(figures | {"code_entropy": most - 0.041}, 512) is None
-    sentence = health.empty_codes(figures | {"code_entropy": most - 0.039}, 512)
+    assert empty_codes(figures | {"code_entropy": most - 0.041}, 512) is None
+    sentence = empty_codes(figures | {"code_entropy": most - 0.039}, 512)
     assert sentence is not None
     assert "the codes say next to nothing: their entropy is 6.199 of 6.238" in sentence
     assert "effective rank of 3.0" in sentence
-    assert health.empty_codes({}, 512) is None  # a rollout without a minibatch
+    assert empty_codes({}, 512) is None  # a rollout without a minibatch
 
 
 def test_its_health_is_measured_once_per_rollout():
@@ -348,7 +349,7 @@ def test_the_halves_are_those_of_the_paper():
 
 
 def test_an_analysis_clusters_single_frames_by_the_network_itself():
-    proto = Proto(ProtoConfig(prototypes=6, width=8), rng())
+    proto = Proto(ProtoConfig(prototypes=6, width=8), 256, 5, rng())
     how, features = proto.clustering(), torch.randn(5, 1, 256, generator=rng(1))
     assert (how.keypoints, how.temperature, how.rounds) == (1, 0.1, 3)
     v = how.embed(features, torch.zeros(5, 1, dtype=torch.int64))

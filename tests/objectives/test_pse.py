@@ -75,7 +75,7 @@ def test_swapping_the_levels_transposes_the_metric():
 
 
 def pse(**changes: Any) -> PSE:
-    return PSE(replace(SMALL, **changes), rng(1))
+    return PSE(replace(SMALL, **changes), 256, 5, rng(1))
 
 
 @pytest.mark.parametrize("distance", ["actions", "variation"])

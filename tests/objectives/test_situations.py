@@ -35,7 +35,7 @@ def rng(seed: int = 0) -> torch.Generator:
 
 
 def objective(**changes: Any) -> Situations:
-    return Situations(SituationsConfig(clusters=8, **changes), ACTIONS, rng())
+    return Situations(SituationsConfig(clusters=8, **changes), 256, ACTIONS, rng())
 
 
 def small(**changes: Any) -> Config:
@@ -390,14 +390,14 @@ def test_the_gradient_of_one_pass_is_the_policys_and_the_objectives_bounded(gain
     minibatch = next(learner.policy_batches(rollout.done))
     batch = learner.objective.batch(rollout, minibatch, learner.streams.objective)
     assert batch is not None
-    chosen, draws = learner.policy_steps(steps, minibatch.frame), rng(3).get_state()
+    chosen, draws = learner.policy.chosen(steps, minibatch.frame), rng(3).get_state()
 
     def gradients(*losses: str) -> dict[str, Tensor]:
         learner.policy_optimiser.zero()
         learner.streams.objective.set_state(draws)
         features = learner.agent.encoder(batch.frames)
         if "policy" in losses:
-            learner.policy_loss(features, chosen)[0].backward(retain_graph=True)
+            learner.policy.loss(features, chosen)[0].backward(retain_graph=True)
         if "objective" in losses:
             learner.objective.loss_of(features, batch, learner.streams.objective)[0].backward()
         return {name: p.grad.clone() for name, p in learner.encoder.items() if p.grad is not None}

@@ -7,9 +7,8 @@ import torch
 
 from crosstraj.errors import BadInput
 from crosstraj.policies import ppo
-from crosstraj.policies.agent import Agent
 from crosstraj.policies.experience import Experience, minibatches
-from crosstraj.policies.ppo import PPOConfig
+from crosstraj.policies.ppo import PPO, PPOAgent, PPOConfig
 
 
 def rng(seed: int = 0) -> torch.Generator:
@@ -50,8 +49,8 @@ def test_the_value_error_counts_the_unclipped_value_when_that_is_worse():
     assert float(t.value_error) == pytest.approx(0.5 * 0.9**2)  # clipped: (0.2 - 0.1)^2
 
 
-def small_agent() -> Agent:
-    return Agent((16, 16, 3), 5, encoder="laptop", feature_norm="none", context=0, rng=rng())
+def small_agent() -> PPOAgent:
+    return PPOAgent((16, 16, 3), 5, encoder="laptop", feature_norm="none", context=0, rng=rng())
 
 
 def random_experience(size: int) -> Experience:
@@ -85,10 +84,10 @@ def test_the_gradient_in_pieces_is_the_gradient_of_the_whole_minibatch(piece):
     def features_of(chosen: torch.Tensor) -> torch.Tensor:
         return agent.encoder(frames.index_select(0, chosen))
 
-    means = ppo.backward(agent, features_of, data, index, piece, config)
+    means = PPO(agent, config).backward(features_of, data, index, piece)
     for name, parameter in agent.named_parameters():
         torch.testing.assert_close(parameter.grad, expected[name], atol=1e-6, rtol=1e-4)
-    for mean, whole in zip(means, t, strict=True):
+    for mean, whole in zip(means.values(), t, strict=True):
         torch.testing.assert_close(mean, whole.detach(), atol=1e-6, rtol=1e-5)
 
 

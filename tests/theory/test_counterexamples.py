@@ -135,7 +135,7 @@ def test_f4_another_view_of_the_batch_moves_a_view_that_did_not_change() -> None
 
 
 def test_f5_one_frame_moves_every_coordinate_of_a_view() -> None:
-    method = CTRL(CTRLConfig(head_norm="none"), 3, torch.Generator().manual_seed(0))
+    method = CTRL(CTRLConfig(head_norm="none"), 256, 3, torch.Generator().manual_seed(0))
     features = torch.randn(1, 2, 256, generator=torch.Generator().manual_seed(1))
     other = features.clone()
     other[0, 0] += 0.1

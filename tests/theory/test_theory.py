@@ -298,7 +298,7 @@ def test_r3_for_the_views_and_clusters_of_ctrl_itself() -> None:
     policy = random_policy(2, 2, rng(16))[labels]
     law = path_law(process.transition, labels, policy, steps=2)
     config = CTRLConfig(clusters=6, width=4, head_norm="none")
-    method = CTRL(config, 2, torch.Generator().manual_seed(0))
+    method = CTRL(config, 256, 2, torch.Generator().manual_seed(0))
     clustering = method.clustering()
     look = torch.randn(2, 256, generator=torch.Generator().manual_seed(1))
     path = torch.cartesian_prod(*[torch.arange(2)] * 4)  # label, action, label, action

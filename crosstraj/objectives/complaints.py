@@ -1,0 +1,47 @@
+"""What is wrong with a clustering, in words, by its figures: for every method with prototypes."""
+
+import math
+
+
+def collapse(metrics: dict[str, float], clusters: int) -> str | None:
+    """Have all views come to point one way?
+
+    Occupied clusters alone would show nothing: random vectors fill as many. Each figure is given
+    beside its value for random unit vectors of the same shape.
+    """
+    cosine = metrics.get("view_cosine", 0.0)
+    if cosine <= 0.95:
+        return None
+    return (
+        f"the representation has collapsed: views have a mean cosine of {cosine:.3f} (random "
+        f"vectors: 0), code entropy is {metrics['code_entropy']:.2f} of {math.log(clusters):.2f} "
+        f"(random vectors: {metrics['code_entropy_random']:.2f}); see docs/methods.md"
+    )
+
+
+def empty_codes(metrics: dict[str, float], clusters: int) -> str | None:
+    """Is every view assigned to all prototypes alike? To predict that takes no features at all.
+
+    What a code says is how far its entropy is below ln C; random unit vectors set the scale.
+    """
+    most = math.log(clusters)
+    entropy, random = metrics.get("code_entropy", 0.0), metrics.get("code_entropy_random", most)
+    if entropy <= most - 0.1 * (most - random) or random >= most:
+        return None
+    return (
+        f"the codes say next to nothing: their entropy is {entropy:.3f} of {most:.3f} (random "
+        f"vectors: {random:.3f}), so that each view belongs to all prototypes nearly alike; views "
+        f"have a mean cosine of {metrics['view_cosine']:.3f} and an effective rank of "
+        f"{metrics['view_rank']:.1f}; see docs/methods.md"
+    )
+
+
+def too_few_views(metrics: dict[str, float], clusters: int, each: int, name: str) -> str | None:
+    """Sinkhorn fills every cluster alike, which means little with fewer views than `each` has."""
+    views = metrics.get("views", math.inf)
+    if views >= each * clusters:
+        return None
+    return (
+        f"{views:.0f} views per minibatch for {clusters} {name}: fewer than {each} each; lower "
+        f"objective.{name}, or raise envs or rollout_steps, or lower representation.minibatches"
+    )
