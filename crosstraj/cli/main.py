@@ -17,6 +17,7 @@ COMMANDS = {
     "evaluate": "play a trained agent on seen, unseen or validation levels",
     "experiment": "run all that a TOML file stands for, and make its table and figure",
     "experts": "train one expert per level, for methods that play with them (pse)",
+    "check": "try a method of your own: two equal runs, a stop, gradients, episode ends",
     "curves": "draw the learning and health curves of a run",
     "report": "tables, statistics and figures of runs, as one page",
     "margins": "how far views are from their cluster's border, and how far one frame moves them",
@@ -33,6 +34,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code."""
     name, *rest = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     try:
+        if any(word.partition("=")[0] == "--with" for word in rest):
+            from crosstraj.config.own import bring
+
+            rest = bring(rest)
         match name:
             case "-h" | "--help":
                 print(usage())
@@ -60,7 +65,8 @@ def usage() -> str:
         "usage: crosstraj COMMAND ...\n\n"
         "Train reinforcement-learning agents that work on levels they have never seen.\n\n"
         f"commands:\n{lines}\n\n"
-        "crosstraj COMMAND --help says more."
+        "crosstraj COMMAND --help says more. A method of your own: any command, --with FILE\n"
+        "(docs/own_objective.md)."
     )
 
 

@@ -14,6 +14,7 @@ from crosstraj.config.methods import METHODS, PRESETS
 from crosstraj.config.phases import Phase
 from crosstraj.config.values import POLICIES, Config, objective_of
 from crosstraj.errors import unknown
+from crosstraj.objectives.method import OWN
 from crosstraj.policies.daac import DAACConfig
 
 Values = Mapping[str, Any]  # by dotted name
@@ -196,8 +197,10 @@ def preset(method: str, name: str) -> Config:
     config = alone(method)
     if name not in LAYERS:
         raise unknown("preset", name, PRESETS)
-    for tables in LAYERS[name]:
-        config = changed(config, tables.get(method, {}))
+    if own := OWN.get(method):
+        config = changed(config, own.method.defaults)
+    for tables in LAYERS[name]:  # for a person's own method those of its policy
+        config = changed(config, tables.get("ppo" if own else method, {}))
     return changed(config, {"preset": name})
 
 

@@ -30,6 +30,12 @@ COLUMNS = {  # what is shown, in order, and from which figure of a row
 }
 
 
+def columns_of(row: dict[str, float]) -> dict[str, str]:
+    """What of a row is shown; figures of a person's own method ("mine/accuracy") come last."""
+    own = {name.partition("/")[2]: name for name in row if "/" in name}
+    return {name: key for name, key in (COLUMNS | own).items() if key in row}
+
+
 class Display(Protocol):
     def show(self, frames: int, row: dict[str, float]) -> None: ...
 
@@ -83,7 +89,7 @@ class Plain:
         self.latest |= row
         rate, left = self.rate(frames)
         figures = "  ".join(
-            f"{name} {self.latest[key]:.3g}" for name, key in COLUMNS.items() if key in self.latest
+            f"{name} {self.latest[key]:.3g}" for name, key in columns_of(self.latest).items()
         )
         line = f"{frames:>10,}/{self.budget:,}  {rate:5.0f}/s  {left} left  {figures}"
         with spared():
@@ -125,7 +131,7 @@ class Terminal:
         self.latest |= row
         rate, left = self.rate(frames)
         self.bar.update(self.task, completed=frames)
-        known = {name: key for name, key in COLUMNS.items() if key in self.latest}
+        known = columns_of(self.latest)
         table = Table("frames/s", "left", *known)
         table.add_row(f"{rate:.0f}", left, *(f"{self.latest[key]:.3g}" for key in known.values()))
         with spared():

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from crosstraj.config.groups import MachineConfig
+from crosstraj.config.methods import METHODS
 from crosstraj.config.stored import from_dict, identity
 from crosstraj.config.values import Config
 from crosstraj.envs import shown_by
@@ -71,7 +72,13 @@ def read_values(run: Path) -> dict[str, Any]:
 
 def read_config(run: Path) -> Config:
     """The configuration that a run was made with."""
-    return from_dict(read_values(run))
+    values = read_values(run)
+    if (method := values.get("method")) not in METHODS:
+        raise BadInput(
+            f"{run} was trained with method={method}, which is not part of crosstraj; if it is "
+            "your own, name its file: --with FILE"
+        )
+    return from_dict(values)
 
 
 def checkpoints_by_frames(parent: Path) -> dict[int, Path]:

@@ -6,6 +6,7 @@ from crosstraj.config.stored import to_dict
 from crosstraj.config.values import Config
 from crosstraj.learning.display import Display
 from crosstraj.learning.load import place_of
+from crosstraj.objectives.method import OWN
 from crosstraj.runs.directory import Run, machine_facts
 
 
@@ -15,6 +16,8 @@ def open_run(config: Config, display: Display, *, allow_inexact: bool = False) -
     torch.set_num_threads(config.threads)
     directory, identity = place_of(config)
     facts = machine_facts(compiled=config.machine.compile) | config.machine.rounding()
+    if config.method in OWN:
+        facts["method_file"] = OWN[config.method].digest
     return Run.open(
         directory, to_dict(config), identity, facts, allow_inexact=allow_inexact, warn=display.say
     )

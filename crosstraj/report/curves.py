@@ -29,7 +29,11 @@ def draw_curves(run: Path, out: Path) -> Path:
 
 def curves_figure(rows: list[dict[str, Any]], title: str) -> Figure | None:
     """All panels for which a run's metrics have data; None if there is none."""
-    shown = [panel for panel in PANELS if any(key in row for row in rows for key in panel[1])]
+    names = dict.fromkeys(key for row in rows for key in row)
+    shown = [panel for panel in PANELS if names.keys() & panel[1].keys()]
+    # Figures of a person's own method: their scales are not known, so each has its panel.
+    own = [name for name in names if "/" in name]
+    shown += [(literal(name), {name: (literal(name), BLUE, "-")}) for name in own]
     if not shown:
         return None
     figure, grid = panels(len(shown), min(3, len(shown)), (4.2, 3.0), extra=0.3)
