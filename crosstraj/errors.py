@@ -38,7 +38,7 @@ class NonFinite(Refusal):
 def unknown(kind: str, name: str, choices: Iterable[str]) -> BadInput:
     """The error for a name that is not in a table, with the nearest name that is."""
     known = sorted(choices)
-    close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.4)
+    close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.6)
     hint = f"did you mean {close[0]!r}? " if close else ""
     return BadInput(f"unknown {kind} {name!r}: {hint}There are: {', '.join(known)}")
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import tyro
-
+from crosstraj.cli.options import POSITIONAL
 from crosstraj.cli.parse import parse
+from crosstraj.cli.runs_given import only_runs
 from crosstraj.errors import BadInput
 
 
@@ -24,7 +24,7 @@ class LookArguments:
 
 @dataclass(frozen=True, kw_only=True)
 class AnalyseArguments(LookArguments):
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    runs: Annotated[tuple[Path, ...], POSITIONAL]
     """Run directories; several are analysed one by one, then compared by temperature."""
     out: Path | None = None
     """Where the results go; default: the directory `analysis` in the run. Several runs need it."""
@@ -33,20 +33,21 @@ class AnalyseArguments(LookArguments):
 def analyse(arguments: list[str]) -> None:
     """Play a run's frozen policy and measure what it has learnt: table, figures, summary."""
     given = parse(AnalyseArguments, "analyse", analyse.__doc__, arguments)
+    runs = only_runs(given.runs)
     from crosstraj.analysis import temperatures
     from crosstraj.analysis.output import Output, file_names, inside_run
     from crosstraj.analysis.result import Choices
     from crosstraj.analysis.study import analyse as analyse_run
 
-    if not given.runs:
+    if not runs:
         raise BadInput("no run is given; name one or more run directories")
-    if len(given.runs) > 1 and given.out is None:
+    if len(runs) > 1 and given.out is None:
         raise BadInput("several runs need --out DIR, where each gets a directory of its own")
     choices = Choices(given.views, given.step, given.span, given.kmeans)
     courses = []
-    for run, name in zip(given.runs, file_names(list(given.runs)), strict=True):
+    for run, name in zip(runs, file_names(runs), strict=True):
         place = given.out or inside_run(run, "analysis")
-        output = Output(place / name if len(given.runs) > 1 else place)
+        output = Output(place / name if len(runs) > 1 else place)
         result, written = analyse_run(run, choices, output)
         courses.append(temperatures.course(result))
         del result  # its frames are large, and the next run has its own

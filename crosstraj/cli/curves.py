@@ -4,14 +4,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import tyro
-
+from crosstraj.cli.options import POSITIONAL
 from crosstraj.cli.parse import parse
 
 
 @dataclass(frozen=True)
 class CurvesArguments:
-    run: Annotated[Path, tyro.conf.Positional]
+    run: Annotated[Path, POSITIONAL]
     """A run directory, or a directory with a run's metrics.jsonl."""
     out: Path | None = None
     """The PNG to write; default: curves.png in the run directory."""

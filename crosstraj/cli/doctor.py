@@ -3,12 +3,13 @@
 Imports nothing that could itself be missing.
 """
 
-import argparse
 import os
 import platform
 import time
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
+from crosstraj.cli.parse import parse
 from crosstraj.cores import usable_cores
 from crosstraj.errors import Refusal
 
@@ -27,11 +28,16 @@ NEEDED = (
 OPTIONAL = {"ale-py": "crosstraj[atari]", "minigrid": "crosstraj[minigrid]"}
 
 
+@dataclass(frozen=True)
+class DoctorArguments:
+    seconds: float = 5.0
+    """How long to play."""
+
+
 def doctor(arguments: list[str]) -> None:
     """Check this machine: versions, cores, memory, and a few seconds of the game engine."""
-    parser = argparse.ArgumentParser(prog="crosstraj doctor", description=doctor.__doc__)
-    parser.add_argument("--seconds", type=float, default=5.0, help="how long to play (5)")
-    if not examine_machine(parser.parse_args(arguments).seconds):
+    given = parse(DoctorArguments, "doctor", doctor.__doc__, arguments)
+    if not examine_machine(given.seconds):
         raise Refusal("something is missing or broken: see above")
 
 

@@ -5,12 +5,13 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import torch
-import tyro
 from rich.console import Console
 from rich.table import Table
 
+from crosstraj.cli.options import POSITIONAL
 from crosstraj.cli.parse import parse
 from crosstraj.config.groups import LevelSplit
+from crosstraj.config.quotas import fitting_envs
 from crosstraj.config.values import Config
 from crosstraj.errors import BadInput
 from crosstraj.learning.display import spared
@@ -20,14 +21,14 @@ from crosstraj.nn.native import keep_memory
 
 @dataclass(frozen=True)
 class EvaluateArguments:
-    run: Annotated[Path, tyro.conf.Positional]
+    run: Annotated[Path, POSITIONAL]
     """A run directory."""
     split: tuple[LevelSplit, ...] = ("seen", "unseen")
     """Which levels to play: seen (trained on), unseen, validation; one or several."""
     episodes: int = 128
-    """Episodes per split; each environment plays the same number."""
-    envs: int = 64
-    """Environments played at once."""
+    """Episodes per split."""
+    envs: int | None = None
+    """Environments played at once, each the same number of episodes; default: at most 64."""
     greedy: bool = False
     """Take the most probable action instead of a sampled one."""
     seed: int = 0
@@ -45,9 +46,8 @@ def evaluate(arguments: list[str]) -> None:
         raise BadInput(f"--split {' '.join(given.split)}: name one or several, each once")
     trained = load(given.run, given.step)
     stored = trained.configuration
-    evaluation = replace(
-        stored.evaluation, episodes=given.episodes, envs=given.envs, greedy=given.greedy
-    )
+    envs = fitting_envs(given.episodes, at_most=64) if given.envs is None else given.envs
+    evaluation = replace(stored.evaluation, episodes=given.episodes, envs=envs, greedy=given.greedy)
     config = replace(stored, evaluation=evaluation, seed=given.seed)
     keep_memory()
     torch.set_num_threads(config.threads)

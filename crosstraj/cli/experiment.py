@@ -3,12 +3,13 @@
 Nothing heavy is imported before something is run: `--list` answers at once.
 """
 
-import argparse
 import shlex
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+from crosstraj.cli.options import POSITIONAL
+from crosstraj.cli.parse import parse
 from crosstraj.cores import usable_cores
 from crosstraj.errors import BadInput, check_range
 from crosstraj.experiments.file import WEIGHTS, Experiment, Planned, Value, read
@@ -17,9 +18,43 @@ if TYPE_CHECKING:
     from crosstraj.experiments.runs import Job
 
 
+@dataclass(frozen=True)
+class ExperimentArguments:
+    file: Annotated[Path, POSITIONAL]
+    """A TOML file, such as those in experiments/."""
+    list: bool = False
+    """Only show the runs and their commands."""
+    dry_run: bool = False
+    """Only show what would run, and its processor-hours, estimated from the logs of such runs."""
+    table: bool = False
+    """Only make the table and figure from the runs there are."""
+    random: bool = False
+    """Only measure random play, which the table `paired` needs, and keep the result."""
+    only: str = ""
+    """Only the runs with this text in VARIANT/GAME/sSEED."""
+    scale: float | None = None
+    """A trial: scales the number of frames, games and seeds by X; keeps the first ones listed."""
+    quick: bool = False
+    """A trial within minutes: the scale that the file names."""
+    jobs: int = 1
+    """Runs at a time."""
+    threads: int = 0
+    """CPU threads of each run; 0 divides the cores among the jobs."""
+    runs: Path = Path("runs")
+    """Where run directories are made."""
+    keep: bool = False
+    """Copy the logs of finished runs, without their weights, to --kept."""
+    kept: Path = Path("results/runs")
+    """Where kept logs are; runs that are kept there are not run again."""
+    out: Path | None = None
+    """Where the table and figure go; default: results/NAME."""
+    allow_inexact: bool = False
+    """Resume runs although torch, threads or processor differ from before."""
+
+
 def experiment(arguments: list[str]) -> None:
     """Run everything that an experiment file stands for, then make its table and figure."""
-    given = _parser().parse_args(arguments)
+    given = parse(ExperimentArguments, "experiment", experiment.__doc__, arguments)
     plan = planned(given)
     chosen = select(plan, given.only)
     if given.list:
@@ -47,20 +82,23 @@ def experiment(arguments: list[str]) -> None:
         run_and_tabulate(plan, jobs, wanted, given)
 
 
-def planned(given: argparse.Namespace) -> Experiment:
+def planned(given: ExperimentArguments) -> Experiment:
     """The experiment of the file, at the scale that was asked for."""
     check_range(given, "--", "jobs", at_least=1)
     check_range(given, "--", "threads", at_least=0)
-    check_range(given, "--", "scale", above=0, at_most=1)
+    if given.quick and given.scale is not None:
+        raise BadInput("--quick is a scale of its own; give either --quick or --scale")
     plan = read(given.file)
-    scale = plan.quick if given.quick else given.scale
+    scale = plan.quick if given.quick else 1.0 if given.scale is None else given.scale
     if scale is None:
         raise BadInput(f"{given.file} names no `quick`; give a --scale instead")
+    if not 0 < scale <= 1:
+        raise BadInput(f"--scale={scale}: must be above 0 and at most 1")
     return replace(plan, scale=scale)
 
 
 def run_and_tabulate(
-    plan: Experiment, jobs: "list[Job]", wanted: "list[Job]", given: argparse.Namespace
+    plan: Experiment, jobs: "list[Job]", wanted: "list[Job]", given: ExperimentArguments
 ) -> None:
     """Run what is wanted, then make the table of all that there is."""
     from crosstraj.experiments import processes as batch
@@ -82,49 +120,6 @@ def run_and_tabulate(
         print(path)
     if trouble is not None:
         raise trouble
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="crosstraj experiment", description=experiment.__doc__)
-    add = parser.add_argument
-    add("file", type=Path, help="a TOML file, such as those in experiments/")
-    add("--list", action="store_true", help="only show the runs and their commands")
-    add(
-        "--dry-run",
-        action="store_true",
-        help="only show what would run, and the processor-hours from timing logs of such runs",
-    )
-    add("--table", action="store_true", help="only make table and figure from the runs there are")
-    add(
-        "--random",
-        action="store_true",
-        help="only measure random play, which the table `paired` needs, and keep it",
-    )
-    add("--only", default="", metavar="TEXT", help="runs with this in VARIANT/GAME/sSEED")
-    trial = parser.add_mutually_exclusive_group()
-    trial.add_argument(
-        "--scale",
-        type=float,
-        default=1.0,
-        help="a trial: frames and the numbers of games and seeds times this, rounded up; of games "
-        "and seeds the first in the file",
-    )
-    trial.add_argument(
-        "--quick", action="store_true", help="a trial within minutes: the scale that the file names"
-    )
-    add("--jobs", type=int, default=1, help="runs at a time (1)")
-    add("--threads", type=int, default=0, help="CPU threads of a run; 0: the cores over the jobs")
-    add("--runs", type=Path, default=Path("runs"), help="where run directories lie (runs)")
-    add("--keep", action="store_true", help="copy the logs of finished runs, not their weights")
-    add(
-        "--kept",
-        type=Path,
-        default=Path("results/runs"),
-        help="where to; what is kept there is not run again (results/runs)",
-    )
-    add("--out", type=Path, help="where table and figure go (results/NAME)")
-    add("--allow-inexact", action="store_true", help="resume runs that had other threads before")
-    return parser
 
 
 def play_at_random(plan: Experiment, jobs: "list[Job]") -> list[str]:

@@ -4,11 +4,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-import tyro
 from rich.console import Console
 
-from crosstraj.cli.parse import parse
-from crosstraj.cli.train import value_of
+from crosstraj.cli.options import FLAT
+from crosstraj.cli.run_values import parse_config, value_of
 from crosstraj.config.presets import preset
 from crosstraj.config.values import Config
 from crosstraj.envs import check_env_name
@@ -17,7 +16,7 @@ from crosstraj.nn.native import keep_memory
 
 @dataclass(frozen=True)
 class ExpertsArguments:
-    config: Annotated[tyro.conf.AvoidSubcommands[Config], tyro.conf.arg(name="")]
+    config: Annotated[Config, FLAT]
     levels: int = 40
     """How many levels get an expert, from procgen.first_level on (paper)."""
     allow_inexact: bool = False
@@ -45,14 +44,13 @@ def expert_preset(name: str) -> Config:
 
 def experts(arguments: list[str]) -> None:
     """Train one PPO expert per level. Running the same command again continues, or shows them."""
-    default = expert_preset(value_of("preset", arguments) or "default")
-    given = parse(
+    given = parse_config(
         ExpertsArguments,
         "experts",
         "Train one PPO expert per level; --frames is the budget of each. Running the same command "
         "again continues, or shows them.",
         arguments,
-        default=ExpertsArguments(default),
+        expert_preset(value_of("preset", arguments) or "default"),
     )
     config = given.config
     check_env_name(config.env)

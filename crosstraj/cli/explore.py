@@ -4,16 +4,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import tyro
-
 from crosstraj.cli.analyse import LookArguments
+from crosstraj.cli.options import POSITIONAL
 from crosstraj.cli.parse import parse
 from crosstraj.errors import BadInput
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExploreArguments(LookArguments):
-    run: Annotated[Path, tyro.conf.Positional]
+    run: Annotated[Path, POSITIONAL]
     """A run directory."""
     out: Path | None = None
     """The HTML file to write; default: explore.html in the run directory."""

@@ -9,9 +9,9 @@ import sys
 from collections.abc import Sequence
 
 from crosstraj import __version__
-from crosstraj.config.methods import METHODS, PRESETS
 from crosstraj.errors import Refusal, unknown
 
+# The one table of commands: each is the function of its name in the module of its name.
 COMMANDS = {
     "train": "train a method; run the same command again to go on where it stopped",
     "evaluate": "play a trained agent on seen, unseen or validation levels",
@@ -43,8 +43,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(usage())
             case "--version":
                 print(__version__)
-            case "methods":
-                print(table_of_methods())
             case found if found in COMMANDS:
                 command = importlib.import_module(f"crosstraj.cli.{found}")
                 getattr(command, found)(rest)
@@ -68,12 +66,3 @@ def usage() -> str:
         "crosstraj COMMAND --help says more. A method of your own: any command, --with FILE\n"
         "(docs/own_objective.md)."
     )
-
-
-def table_of_methods() -> str:
-    lines = []
-    for title, table in (("methods", METHODS), ("presets", PRESETS)):
-        lines.append(f"{title}:")
-        for name, entry in table.items():
-            lines += [f"  {name:<9} {entry.summary}", f"  {'':<9} [{entry.source}]"]
-    return "\n".join(lines)

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import tyro
 from rich.console import Console
 from rich.table import Table
 
+from crosstraj.cli.options import POSITIONAL
 from crosstraj.cli.parse import parse
 from crosstraj.nn.native import keep_memory
 
@@ -17,7 +17,7 @@ Levels = Literal["seen", "unseen"]
 
 @dataclass(frozen=True)
 class MarginsArguments:
-    run: Annotated[Path, tyro.conf.Positional]
+    run: Annotated[Path, POSITIONAL]
     """A run directory of a method with prototypes (ctrl)."""
     levels: Levels = "unseen"
     """The training levels, or levels never seen."""

@@ -4,15 +4,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import tyro
-
+from crosstraj.cli.options import POSITIONAL
 from crosstraj.cli.parse import parse
+from crosstraj.cli.runs_given import only_runs
 from crosstraj.errors import BadInput
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeArguments:
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    runs: Annotated[tuple[Path, ...], POSITIONAL]
     """Run directories to judge; all others are compared with the first."""
     expert: Path
     """The run whose play is the standard: clearly above random play, of a seed of its own."""
@@ -33,16 +33,17 @@ class ProbeArguments:
 def probe(arguments: list[str]) -> None:
     """Rank encoders by how well a linear probe reads an expert's behaviour off their features."""
     given = parse(ProbeArguments, "probe", probe.__doc__, arguments)
-    if not given.runs:
+    runs = only_runs(given.runs)
+    if not runs:
         raise BadInput("no run is given; name one or more run directories")
-    if len(given.runs) > 1 and given.out is None:
+    if len(runs) > 1 and given.out is None:
         raise BadInput("several runs need --out DIR, where the comparison goes")
     from crosstraj.analysis.output import Output, inside_run
     from crosstraj.analysis.probes import show, study
 
     choices = study.Choices(given.frames, given.every, given.random, given.step, given.expert_step)
-    result = study.probe(list(given.runs), given.expert, choices)
-    output = Output(given.out or inside_run(given.runs[0], "probe"))
+    result = study.probe(runs, given.expert, choices)
+    output = Output(given.out or inside_run(runs[0], "probe"))
     written = show.write(result, output)
     show.print_tables(result)
     print("\n".join(map(str, written)))

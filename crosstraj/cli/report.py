@@ -4,15 +4,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import tyro
-
+from crosstraj.cli.options import POSITIONAL
 from crosstraj.cli.parse import parse
+from crosstraj.cli.runs_given import only_runs
 from crosstraj.errors import BadInput
 
 
 @dataclass(frozen=True)
 class ReportArguments:
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    runs: Annotated[tuple[Path, ...], POSITIONAL]
     """Run directories, or directories that hold some."""
     out: Path | None = None
     """Directory of the report; default, for a single run: report in its directory."""
@@ -21,13 +21,14 @@ class ReportArguments:
 def report(arguments: list[str]) -> None:
     """Tables, statistics and figures of runs, as one page that opens from disk."""
     given = parse(ReportArguments, "report", report.__doc__, arguments)
-    if not given.runs:
+    runs = only_runs(given.runs)
+    if not runs:
         raise BadInput("no run is given; name run directories, or a directory that holds some")
     out = given.out
     if out is None:
-        if len(given.runs) != 1 or not (given.runs[0] / "config.json").is_file():
+        if len(runs) != 1 or not (runs[0] / "config.json").is_file():
             raise BadInput("say where the report goes with --out; only a single run has a default")
-        out = given.runs[0] / "report"
+        out = runs[0] / "report"
     from crosstraj.report.page import write_report
 
-    print(write_report(given.runs, out))
+    print(write_report(runs, out))

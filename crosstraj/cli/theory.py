@@ -3,15 +3,14 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal, assert_never
 
-import tyro
-
+from crosstraj.cli.options import POSITIONAL
 from crosstraj.cli.parse import parse
 from crosstraj.errors import Refusal, check_range
 
 
 @dataclass(frozen=True)
 class TheoryArguments:
-    part: Annotated[Literal["statements", "situations"], tyro.conf.Positional] = "statements"
+    part: Annotated[Literal["statements", "situations"], POSITIONAL] = "statements"
     """The paper's statements and ours in a sweep, or what codes are about, learnt in small."""
     scale: int = 1
     """How large the sweep is; 1 takes half a minute, and n about n times as long."""

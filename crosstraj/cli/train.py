@@ -2,15 +2,12 @@
 
 import sys
 from dataclasses import dataclass
-from itertools import zip_longest
 from pathlib import Path
-from typing import Annotated, Any
-
-import tyro
+from typing import Annotated
 
 from crosstraj.cli.evaluate import print_results
-from crosstraj.cli.parse import parse
-from crosstraj.config.presets import DECIDING, started
+from crosstraj.cli.options import FLAT
+from crosstraj.cli.run_values import chosen_preset, parse_config
 from crosstraj.config.values import Config
 from crosstraj.envs import check_env_name
 from crosstraj.errors import BadInput
@@ -20,20 +17,19 @@ from crosstraj.nn.native import keep_memory
 
 @dataclass(frozen=True)
 class TrainArguments:
-    config: Annotated[tyro.conf.AvoidSubcommands[Config], tyro.conf.arg(name="")]
+    config: Annotated[Config, FLAT]
     allow_inexact: bool = False
     """Resume although torch, threads or processor differ from those that wrote the checkpoint."""
 
 
 def train(arguments: list[str]) -> None:
     """Train a method on a game. Running the same command again continues, or says it is done."""
-    values = started(deciding_values(arguments))
-    given = parse(
+    given = parse_config(
         TrainArguments,
         "train",
-        f"Train `{values.method}` with preset `{values.preset}`; any value can be changed.",
+        "Train a method on a game. Running the same command again continues, or says it is done.",
         arguments,
-        default=TrainArguments(values),
+        chosen_preset(arguments),
     )
     config = given.config
     check_env_name(config.env)
@@ -66,26 +62,6 @@ def train(arguments: list[str]) -> None:
         if said := verdict(summary, levels=config.env in GAMES, rank_before=before):
             print(f"the representation: {said}")
         print("files:", *sorted(directory.iterdir()), sep="\n  ", flush=True)
-
-
-def deciding_values(arguments: list[str]) -> dict[str, Any]:
-    """The values that decide the defaults of others, as far as they are given."""
-    found: dict[str, Any] = {name: value_of(name, arguments) for name in DECIDING}
-    found["policy.per_game"] = found["policy.per_game"] == "True"
-    return {name: value for name, value in found.items() if value is not None}
-
-
-def value_of(name: str, arguments: list[str]) -> str | None:
-    """The value of a flag that decides the defaults of others, read before they are parsed.
-
-    Given twice, the last one counts, as for every other flag.
-    """
-    value, flag = None, f"--{name}".replace("_", "-")
-    for word, after in zip_longest(arguments, arguments[1:]):
-        said, equals, joined = word.partition("=")
-        if said.replace("_", "-") == flag:
-            value = joined if equals else after
-    return value
 
 
 def _draw(directory: Path) -> None:

@@ -23,23 +23,24 @@ class RepresentationConfig:
     epochs: int = 1
     """Passes over a rollout (paper 1)."""
     minibatches: int = 8
-    """Optimiser steps per pass (released code)."""
+    """Minibatches, and so optimiser steps, per pass (released code)."""
     learning_rate: float = 5e-4
-    """Adam's step size for the objective's own heads (paper 5e-4)."""
+    """Adam's learning rate for the objective's own heads (paper 5e-4)."""
     adam_epsilon: float = 1e-5
     """Adam's epsilon (released code)."""
     max_grad_norm: float = 0.5
-    """Bound on the norm of the gradient (released code)."""
+    """Clip the norm of the gradient to this value (released code)."""
     encoder_rate: float = 1.0
-    """The encoder's step size as a share of the heads', so that the policy can follow (paper 1)."""
+    """Learning-rate multiplier for the encoder in the objective's update (paper 1)."""
     weight: float = 1.0
-    """Weight of the objective's loss; with 0 it rests, and where the policy trains the encoder
-    the run equals the policy alone, to the bit."""
+    """Weight of the objective's loss; 0 turns it off, and the run then equals the policy alone to
+    the bit where the policy trains the encoder."""
     max_ratio: float = 0.0
-    """Bound the objective's gradient on the encoder to this many times the policy's; 0 means no
-    bound. Only --order joint has it."""
+    """Clip the objective's gradient on the encoder to this many times the policy's norm; 0 means
+    no bound. For --order joint only."""
     anchor: float = 0.0
-    """Weight of a penalty that keeps the policy as it was in the objective's own pass (PPG: 1)."""
+    """Weight of a KL penalty that keeps the policy unchanged in the objective's own update (PPG:
+    1)."""
 
     def __post_init__(self) -> None:
         check_range(self, "representation.", "epochs", "minibatches", at_least=1)
@@ -56,13 +57,13 @@ class EvaluationConfig:
     every: int = 500_000
     """Frames between evaluations."""
     episodes: int = 128
-    """Episodes per evaluation and per split, the same number in each environment."""
+    """Episodes per evaluation and per set of levels."""
     envs: int = 64
-    """Environments played at once."""
+    """Environments played in parallel; must divide the number of episodes."""
     greedy: bool = False
     """Take the most probable action instead of a sampled one."""
     held_out: Literal["unseen", "validation", "both"] = "unseen"
-    """Levels to evaluate beside the training ones: unseen, validation (to choose by), or both."""
+    """Held-out levels to evaluate on: unseen (test), validation (for tuning), or both."""
 
     @property
     def splits(self) -> tuple[LevelSplit, ...]:
@@ -88,17 +89,17 @@ class MachineConfig:
     """Where and how it is computed; changes rounding at most, never the method."""
 
     device: str = "cpu"
-    """cpu, or cuda (not tested here)."""
+    """Torch device: cpu, or cuda (untested)."""
     threads: int = 0
     """CPU threads; 0 takes all cores."""
     piece: int = 128
-    """Frames encoded at a time, so that activations stay in the cache."""
+    """Frames per forward pass of the encoder; small pieces keep activations in the cache."""
     kernels: Literal["torch", "native"] = "torch"
-    """torch's convolutions, or our own in C: faster on most CPUs, compiled when first used."""
+    """Convolutions: torch's, or our own in C (faster on most CPUs, compiled at first use)."""
     low_memory: bool = False
-    """Encode twice instead of keeping activations: more work, less memory (docs/performance.md)."""
+    """Recompute activations instead of keeping them: slower, less memory (docs/performance.md)."""
     compile: bool = False
-    """torch.compile the encoder: needs a C++ compiler, changes rounding, gains a little."""
+    """Use torch.compile on the encoder: needs a C++ compiler, changes rounding, gains a little."""
     bfloat16: bool = False
     """Run the encoder under bfloat16 autocast: for accelerators, and CPUs with AVX512_BF16."""
 
@@ -132,11 +133,11 @@ class SavingConfig:
     runs: Path = Path("runs")
     """Where run directories are made."""
     checkpoint_seconds: float = 120.0
-    """Time between checkpoints; 0 saves after every update."""
+    """Seconds between checkpoints; 0 saves after every update."""
     snapshots: int = 8
-    """Weights kept for good at this many evenly spaced points of the budget."""
+    """Number of snapshots of the weights, evenly spaced over the budget and never deleted."""
     tensorboard: bool = False
-    """Show metrics.jsonl in TensorBoard, too: in `tensorboard` in the run directory."""
+    """Write TensorBoard event files as well, to `tensorboard` in the run directory."""
 
     def __post_init__(self) -> None:
         check_range(self, "saving.", "checkpoint_seconds", "snapshots", at_least=0)

@@ -24,17 +24,17 @@ class Phase:
     """How a run learns for a part of its budget."""
 
     share: float = 1.0
-    """Part of the budget, beside the shares of the other phases."""
+    """Share of the budget, relative to the shares of the other phases."""
     encoder_grad: EncoderGrad | None = None
-    """Who trains the encoder; None: as the run's encoder_grad says."""
+    """Which gradients train the encoder; None takes the run's --encoder-grad."""
     objective_weight: float = 1.0
-    """Weight of the objective's loss; at 0 the objective rests: no step, not even Adam's drift."""
+    """Weight of the objective's loss; at 0 its optimiser takes no step."""
     extrinsic: float = 1.0
-    """Weight of the environment's reward, scaled by its own spread."""
+    """Weight of the environment's reward, which is normalised on its own."""
     intrinsic: float = 0.0
-    """Weight of the objective's own reward, scaled by its own spread."""
+    """Weight of the objective's intrinsic reward, which is normalised on its own."""
     reset: tuple[Reset, ...] = ()
-    """What begins anew with this phase: the reward normaliser, the value head."""
+    """What is reset at the start of this phase: the reward normaliser, the value head."""
 
     def __post_init__(self) -> None:
         if not (0 < self.share < math.inf):

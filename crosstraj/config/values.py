@@ -50,35 +50,37 @@ class Config:
     """One training run."""
 
     method: str = "ctrl"
-    """What to train: see `crosstraj methods`."""
+    """Method to train; `crosstraj methods` lists them."""
     preset: str = "default"
-    """Where the other values come from: default, paper, literal, release, procgen, source."""
+    """Set of default values: default, paper, literal, release, procgen, source."""
     env: str = "bigfish"
-    """A Procgen game, ising, or a Gymnasium id with uint8 images and discrete actions."""
+    """Procgen game, ising, or a Gymnasium id with uint8 images and discrete actions."""
     seed: int = 0
-    """One seed, one result."""
+    """Random seed; the same seed gives the same result."""
     frames: int = 8_000_000
-    """Budget in environment steps; a larger one extends a finished run that has no phases."""
+    """Budget in environment steps (1e6, 1M); a larger one extends a finished run without phases."""
     envs: int = 32
-    """Environments played in parallel (paper)."""
+    """Training environments played in parallel (paper)."""
     rollout_steps: int = 256
     """Steps per environment between updates (paper)."""
     frame_stack: int = 1
-    """Frames shown at once (paper)."""
+    """Frames stacked into one observation (paper)."""
     encoder: EncoderKind = "impala"
-    """impala; slim: 42 % of its cost; laptop: 25 %, at half the resolution; lattice: for ising."""
+    """Encoder: impala; slim (42 % of its cost); laptop (25 %, half resolution); lattice (for
+    ising)."""
     pooling: Pooling = "none"
     """Average pooling before the last layer: mean (global, Impoola), pyramid (2 x 2 and global)."""
     feature_norm: FeatureNorm = "none"
     """Layer norm on the encoder's features."""
     encoder_grad: EncoderGrad = "both"
-    """Who trains the encoder: nobody, the policy, the objective, or both."""
+    """Which gradients train the encoder: none, the policy's (rl), the objective's (ssl), or
+    both."""
     split_at: SplitAt = "fc"
-    """Where the policy's gradient stops: below the features, or below its own last layer (ATC)."""
+    """Layer at which the policy's gradient stops: fc (features), or conv, with its own fc (ATC)."""
     order: Order = "policy"
     """Update the policy or the objective first, or take one joint step on the summed loss."""
     on_nonfinite: Literal["halt", "rollback"] = "halt"
-    """When a loss, gradient or reward is not finite: stop, or go back to the last checkpoint."""
+    """On a non-finite loss, gradient or reward: halt, or roll back to the last checkpoint."""
     phases: tuple[Phase, ...] = ()
     """Parts of the budget that learn in different ways; none: one way for the whole of it."""
     # Ours: all heads move fast; the encoder moves as PPO's does, and slowly for the objective.

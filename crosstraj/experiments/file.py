@@ -78,8 +78,12 @@ class Planned:
         """The words after `crosstraj`; `more` says what belongs to the machine, not the run."""
         words = ["train"]
         for name, value in (self.values | {"env": self.game, "seed": self.seed} | more).items():
+            flag = name.replace("_", "-")
+            if isinstance(value, bool):
+                words.append(f"--{flag}" if value else f"--no-{flag}")
+                continue
             several = value if isinstance(value, tuple) else (value,)
-            words += [f"--{name.replace('_', '-')}", *map(str, several)]
+            words += [f"--{flag}", *map(str, several)]
         return words
 
 

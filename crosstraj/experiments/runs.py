@@ -9,6 +9,7 @@ from pathlib import Path
 
 from crosstraj.config.dotted import override
 from crosstraj.config.presets import started
+from crosstraj.config.quotas import with_fitting_envs
 from crosstraj.config.values import Config
 from crosstraj.envs import check_env_name
 from crosstraj.errors import BadInput
@@ -103,4 +104,5 @@ def prepare(
 def configure(run: Planned, place: Path) -> Config:
     """The configuration that the run's command would make."""
     values = run.values | {"env": run.game, "seed": run.seed, "saving.runs": str(place)}
-    return override(started(values), values)
+    start = started(values)
+    return override(start, with_fitting_envs(values, start.evaluation.envs))

@@ -51,53 +51,56 @@ class CTRLConfig(ObjectiveConfig):
     temperatures = ("code_temperature", "temperature")
 
     clusters: int = 200
-    """C, the number of prototypes (paper, table of parameters)."""
+    """Number of prototypes C, one per cluster (paper, table of parameters)."""
     keypoints: int = 2
-    """T, steps per view (same table)."""
+    """Frames per view, T (paper, table of parameters)."""
     sampling: Sampling = "uniform"
-    """Keypoints anywhere in a fragment, or consecutive (the paper's ablation)."""
+    """Draw a view's frames anywhere in an episode fragment, or consecutively (paper's ablation)."""
     whole_rows: bool = False
-    """Let keypoints cross episode ends: the pseudocode taken literally, and the released code."""
+    """Let a view cross episode ends, as the pseudocode read literally and the released code do."""
     action_conditioning: bool = True
-    """FiLM with the action taken; off is the ablation "no action"."""
+    """Condition features on the action taken, by FiLM; off is the ablation "no action"."""
     code_temperature: float = 0.05
-    """Sharpness of the codes (SwAV: .05; the paper has one temperature, .3)."""
+    """Softmax temperature of the cluster assignments (SwAV .05; the paper has one temperature,
+    .3)."""
     temperature: float = 0.1
-    """Sharpness of the predicted assignments (SwAV: .1; paper .3)."""
+    """Softmax temperature of the predicted assignments (SwAV .1; paper .3)."""
     rounds: int = 3
     """Sinkhorn iterations (SwAV, Proto-RL; the paper gives no number)."""
     swap_codes: bool = True
-    """Predict the code of one keypoint set from another set of the same fragment."""
+    """Predict one view's cluster assignment from another view of the same fragment (SwAV)."""
     code_gradient: bool = False
-    """Let E learn through the codes, too (released code; SwAV and Proto-RL do not)."""
+    """Backpropagate through the assignments, too (released code; SwAV and Proto-RL do not)."""
     target_decay: float = 0.0
     """EMA decay of the target network; 0 means no target network."""
     predictors: bool = True
-    """w = theta(v). Off, as released: P from v, and an untrained theta_pred on mined views."""
+    """Use the projection w = theta(v); off, as released, predicts from v and leaves theta
+    untrained."""
     unit_projection: bool = True
-    """Scale w to length one; off is Eq. P taken literally, where |w| undoes the temperature."""
+    """Normalise w to length one; off is the paper's equation as printed."""
     neighbour_count: int = 3
-    """K, neighbouring clusters per anchor (paper, table of parameters)."""
+    """Neighbouring clusters per anchor view, K (paper, table of parameters)."""
     neighbours: Literal["nearest", "farthest"] = "nearest"
-    """Nearest, as the paper says; farthest is what its formula and the released code compute."""
+    """Which clusters are neighbours: nearest (paper's text) or farthest (its formula, released
+    code)."""
     anchors: int = 0
-    """N, anchors per minibatch; 0 takes every view."""
+    """Anchor views per minibatch, N; 0 takes every view."""
     mine_own_fragment: bool = False
-    """Let mined views come from the anchor's own fragment."""
+    """Allow neighbour views from the anchor's own episode fragment."""
     raw_distance: bool = False
-    """Sum raw squared distances, as printed; else the mean over unit vectors."""
+    """Sum squared distances of raw vectors, as printed; off takes the mean over unit vectors."""
     cluster_weight: float = 1.0
-    """Weight of L_clust; 0 is the ablation "no cluster"."""
+    """Weight of the clustering loss; 0 is the ablation "no cluster"."""
     predict_weight: float = 1.0
-    """Weight of L_pred; 0 is the ablation "no pred"."""
+    """Weight of the neighbour-prediction loss; 0 is the ablation "no pred"."""
     least_rank: float = 32.0
     """Penalise an effective feature rank below this value; 0 turns it off (paper)."""
     head_norm: HeadNorm = "batch"
-    """Normalisation inside the four projection heads (the paper has none, and collapses)."""
+    """Normalisation layers of the four projection heads (paper none, which collapses)."""
     view_encoder: ViewEncoder = "mlp"
-    """psi reads the keypoints side by side, or one after another (paper: "e.g. an RNN")."""
+    """Network that reads a view: an MLP on all frames, or an RNN (paper: "e.g. an RNN")."""
     width: int = 256
-    """Width of the spaces V and W (the paper gives no number; released code 256)."""
+    """Width of the projections v and w (the paper gives no number; released code 256)."""
 
     def __post_init__(self) -> None:
         counts = ("keypoints", "rounds", "neighbour_count", "width")

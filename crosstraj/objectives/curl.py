@@ -26,17 +26,18 @@ class CURLConfig(ObjectiveConfig):
     """CURL's own values; "Rainbow" is the authors' code for discrete actions."""
 
     shift: int = 4
-    """Pixels by which a frame is moved at most (Rainbow, DrQ; Procgen's "crop" is 12)."""
+    """Largest random shift of a frame, in pixels (Rainbow, DrQ; Procgen's "crop" is 12)."""
     target_decay: float = 0.99
-    """The key encoder's old weight per step (SAC .95; Rainbow .999: slow for 8 steps a rollout)."""
+    """EMA decay of the key encoder (SAC .95; Rainbow .999, which is slow for 8 steps a rollout)."""
     scale: float = 0.1
-    """Of the scores (Rainbow)."""
+    """Multiplier of the similarity logits (Rainbow)."""
     similarity: Literal["identity", "uniform"] = "identity"
-    """How W starts; uniform in [0, 1) is the source's, and nearly blind at first."""
+    """Initial bilinear matrix W: identity, or uniform in [0, 1) (source; learns slowly at
+    first)."""
     width: int = 128
-    """Width of the compared vectors (Rainbow)."""
+    """Width of the projection that is compared (Rainbow)."""
     weight: float = 1.0
-    """Of the loss, which matters when it is summed with the policy's (Rainbow)."""
+    """Weight of the loss beside the policy's, for --order joint (Rainbow)."""
 
     def __post_init__(self) -> None:
         if self.shift < 0:

@@ -29,17 +29,18 @@ class DBCConfig(ObjectiveConfig):
     """DBC's own values, from the authors' code but for `model_trains_encoder`."""
 
     distance: Literal["elementwise", "l1"] = "elementwise"
-    """One smooth-L1 distance per feature, as the code has it, or the sum of the paper."""
+    """Smooth-L1 distance per feature (the authors' code), or summed over features (paper)."""
     discount: float = 0.99
-    """Of the metric; its scale grows as 1 / (1 - discount)."""
+    """Discount factor of the bisimulation metric, whose scale grows as 1 / (1 - discount)."""
     bisimulation_weight: float = 0.5
-    """Beside the model's likelihood and its reward error, which have weight 1."""
+    """Weight of the bisimulation loss; the transition and reward losses have weight 1."""
     layer_norm: bool = True
-    """Normalise features before they are compared, as the source's encoder does."""
+    """Apply layer norm to features before comparing them, as the source's encoder does."""
     hidden: int = 512
-    """Width of the model and of the reward head."""
+    """Hidden width of the transition model and the reward head."""
     model_trains_encoder: bool = False
-    """Let the likelihood and the reward error into the encoder, beside the metric. The authors'
+    """Train the encoder by the transition and reward losses, too, not by the metric alone. The
+    authors'
     code does, and so does the preset `paper`; here the features then fold (docs/methods.md)."""
 
     def __post_init__(self) -> None:

@@ -35,9 +35,10 @@ class DIAYNConfig(ObjectiveConfig):
     """DIAYN's own values."""
 
     skills: int = 16
-    """Z, how many skills there are (URLB from pixels; the authors have 50)."""
+    """Number of skills (URLB from pixels; the authors have 50)."""
     skill_steps: int = 50
-    """Draw a new skill after this many steps of an episode (URLB); 0: one skill per episode."""
+    """Draw a new skill after this many steps of an episode (URLB); 0 means one skill per
+    episode."""
     width: int = 256
     """Width of the discriminator's two hidden layers (URLB 1024, the authors 300)."""
 

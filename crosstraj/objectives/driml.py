@@ -27,19 +27,18 @@ class DRIMLConfig(ObjectiveConfig):
     """DRIML's own values, from the authors' code and its command for Procgen."""
 
     lag: int = 2
-    """k is uniform in 1 ... lag."""
+    """Predict frames up to this many steps ahead, drawn uniformly."""
     apart: int = 4
-    """Frames within this many steps of the positive, in its episode, are no negatives; 0 leaves out
-    the positive itself alone, as another pair's target. Of 256 draws from the source's replay of a
-    million frames, 1 in 400 has another as near as this."""
+    """Use no negatives within this many steps of the positive in its episode; 0 excludes only the
+    positive itself. (The source's replay of a million frames seldom draws nearer ones.)"""
     width: int = 512
-    """Width of the compared vectors."""
+    """Width of the projection that is compared."""
     action_width: int = 64
-    """Width of the code of an action."""
+    """Width of the action embedding."""
     score_bound: float = 20.0
-    """Scores are bent to stay within this: bound * tanh(score / bound)."""
+    """Soft bound on the scores: bound * tanh(score / bound)."""
     weight: float = 1.0
-    """Of the loss, which matters when it is summed with the policy's."""
+    """Weight of the loss beside the policy's, for --order joint."""
 
     def __post_init__(self) -> None:
         check_range(self, "objective.", "lag", "width", "action_width", at_least=1)

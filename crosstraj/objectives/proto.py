@@ -32,23 +32,23 @@ class ProtoConfig(ObjectiveConfig):
     temperatures = ("temperature",)
 
     prototypes: int = 512
-    """C, how many prototypes there are; a minibatch should have as many pairs."""
+    """Number of prototypes; a minibatch should have at least as many pairs."""
     width: int = 128
-    """Width of the space of prototypes."""
+    """Width of the projection and of the prototypes."""
     hidden: int = 512
-    """Width of the predictor's hidden layer."""
+    """Hidden width of the predictor."""
     temperature: float = 0.1
-    """Sharpness of assignments and of their prediction."""
+    """Softmax temperature of the assignments and of their prediction."""
     rounds: int = 3
     """Sinkhorn iterations."""
     shift: int = 4
-    """Frames are moved at random by up to this many pixels."""
+    """Largest random shift of a frame, in pixels."""
     target_decay: float = 0.95
-    """How much of the target network stays at each step (the source: at every second)."""
+    """EMA decay of the target network at each step (the source updates it at every second step)."""
     neighbours: int = 3
-    """Intrinsic reward: the distance to this-many-th nearest of the frames kept."""
+    """Intrinsic reward: distance to the k-th nearest stored feature, for this k."""
     queue: int = 2048
-    """Intrinsic reward: how many frames are kept."""
+    """Intrinsic reward: number of features stored."""
 
     def __post_init__(self) -> None:
         check_range(self, "objective.", "width", "hidden", "rounds", "neighbours", at_least=1)

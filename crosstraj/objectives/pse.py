@@ -36,35 +36,36 @@ class PSEConfig(ObjectiveConfig):
     """PSE's own values; the CTRL paper gives the extra play and a grid, the rest is PSE's code."""
 
     policies: Literal["random", "pretrained"] = "random"
-    """Who plays the pairs of levels: every action alike, or the experts of `crosstraj experts`."""
+    """Policy that plays the pairs of levels: uniformly random, or those of `crosstraj experts`."""
     experts: str = "experts"
-    """Where `crosstraj experts` has put them: the directory that holds one per game."""
+    """Directory of the experts, where `crosstraj experts` makes one directory per game."""
     accept_weak_experts: bool = False
-    """Play with experts although some are not clearly above random play on their level."""
+    """Train even if some experts are not clearly better than random play on their level."""
     levels: int = 40
-    """How many training levels are played, from the first on (paper)."""
+    """Number of training levels played for pairs, counted from the first (paper)."""
     pairs: int = 4
-    """Pairs of levels played side by side."""
+    """Pairs of levels played in parallel."""
     steps: int = 128
-    """Steps per level and rollout; 8 x 128 beside 8192 are the paper's 1M beside 8M."""
+    """Steps per level and rollout; 8 x 128 per 8192 frames is the paper's 1M per 8M."""
     same_actions: bool = True
-    """Random policies: both levels of a pair are given the same actions, as PSE's code does."""
+    """Random policies: play the same actions in both levels of a pair, as PSE's code does."""
     distance: Literal["auto", "actions", "variation"] = "auto"
-    """Of two policies: taken actions differ (0 or 1), or total variation; auto: as policies ask."""
+    """Distance of two policies: actions differ (0 or 1), or total variation; auto fits
+    `policies`."""
     discount: float = 0.99
-    """Gamma of the metric (PSE's code)."""
+    """Discount factor of the policy-similarity metric (PSE's code)."""
     metric: Literal["sum", "scaled"] = "sum"
-    """The discounted sum of distances (PSE's code), or that times 1 - discount, at most 1."""
+    """Discounted sum of distances (PSE's code), or that sum scaled by 1 - discount."""
     kernel_width: float = 0.1
-    """Beta: the metric at which two steps are coupled by 1/e (PSE's code, for metric=sum)."""
+    """Width beta of the kernel exp(-metric / beta) (PSE's code, for metric=sum)."""
     soft_coupling: bool = True
-    """Weigh positives and negatives by the metric; off: plain InfoNCE with the nearest step."""
+    """Weight positives and negatives by the metric; off is plain InfoNCE with the nearest step."""
     temperature: float = 0.1
-    """Of the similarities (PSE's code .1; the CTRL paper's grid .1, .3, .7)."""
+    """Softmax temperature of the similarities (PSE's code .1; the CTRL paper's grid .1, .3, .7)."""
     weight: float = 1.0
-    """Of the loss beside PPO's (PSE's code 1; the CTRL paper's grid .1, 1, 2)."""
+    """Weight of the loss beside PPO's (PSE's code 1; the CTRL paper's grid .1, 1, 2)."""
     shift: int = 4
-    """Frames are moved at random by up to this many pixels, the same for a whole stretch."""
+    """Largest random shift of a frame, in pixels; all frames of a trajectory are shifted alike."""
     width: int = 256
     """Width of the embedding (PSE's Procgen code)."""
 

@@ -44,15 +44,15 @@ class SituationsConfig(ObjectiveConfig):
     temperatures = ("code_temperature", "temperature")
 
     clusters: int = 64
-    """C, the number of prototypes."""
+    """Number of prototypes, one per cluster."""
     gap: int = 4
-    """Largest distance in steps between the frames of a pair; distances are powers of two."""
+    """Largest number of steps between the two frames of a pair; gaps are powers of two."""
     centred: bool = True
-    """Subtract the mean features of its stretch from each frame: a constant background is gone."""
+    """Subtract the mean features of the surrounding steps, which removes a constant background."""
     code_temperature: float = 0.05
-    """Sharpness of the codes (SwAV)."""
+    """Softmax temperature of the cluster assignments (SwAV)."""
     temperature: float = 0.1
-    """Sharpness of the predicted assignments (SwAV)."""
+    """Softmax temperature of the predicted assignments (SwAV)."""
     rounds: int = 3
     """Sinkhorn iterations (SwAV, Proto-RL)."""
     inverse_weight: float = 1.0
@@ -60,11 +60,11 @@ class SituationsConfig(ObjectiveConfig):
     predict_weight: float = 0.0
     """Weight of predicting views of near clusters in other levels, as CTRL does."""
     neighbour_count: int = 3
-    """K, neighbouring clusters per view in that prediction (CTRL)."""
+    """Neighbouring clusters per view in that prediction, K (CTRL)."""
     width: int = 256
     """Width of the projection heads (CTRL)."""
     shuffled: bool = False
-    """A control: predict the code and the action of another pair. Costs as much, means nothing."""
+    """Control experiment: predict the cluster and action of an unrelated pair, at the same cost."""
 
     def __post_init__(self) -> None:
         check_range(self, "objective.", "gap", "rounds", "neighbour_count", "width", at_least=1)

@@ -28,20 +28,20 @@ class SPRConfig(ObjectiveConfig):
     """SPR's own values, from the authors' code; without augmentation, as on Procgen."""
 
     steps: int = 5
-    """K, how far ahead the model predicts."""
+    """Steps that the model predicts ahead, K."""
     target_decay: float = 0.99
-    """The target encoder's old weight per step (.99 without augmentation, 0 with it)."""
+    """EMA decay of the target encoder (.99 without augmentation, 0 with it)."""
     shift: int = 0
-    """Pixels by which a frame is moved at most; 4 with augmentation."""
+    """Largest random shift of a frame, in pixels (source: 4 with augmentation)."""
     intensity: float = 0.0
-    """Spread of a frame's brightness; .05 with augmentation."""
+    """Standard deviation of the random brightness factor (source: .05 with augmentation)."""
     rectified: bool = False
     """Predict the last layer's output after its ReLU, as the policy reads it, not before it. The
     source takes the first linear layer of its Q-head, before the ReLU."""
     hidden: int = 64
-    """Channels inside the model."""
+    """Channels of the transition model."""
     weight: float = 2.0
-    """Of the loss, which matters when it is summed with the policy's (paper 2; code 5)."""
+    """Weight of the loss beside the policy's, for --order joint (paper 2; code 5)."""
 
     def __post_init__(self) -> None:
         check_range(self, "objective.", "steps", at_least=1)

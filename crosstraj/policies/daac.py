@@ -52,13 +52,13 @@ class DAACConfig(PolicyConfig):
     """IDAAC's release, its DAAC; the epochs of the policy network are `epochs`."""
 
     kind: Literal["daac"] = "daac"
-    """daac, or ppo: the same objective under another policy."""
+    """The policy algorithm: daac, or ppo."""
     value_epochs: int = 9
     """Passes of the value network over a rollout."""
     value_every: int = 1
-    """Train the value network on every so-many-th rollout; the others it never sees."""
+    """Train the value network once every this many rollouts, on that rollout alone."""
     advantage_weight: float = 0.25
-    """Weight of the error of the advantage head."""
+    """Weight of the advantage head's loss."""
     per_game: bool = False
     """Take the three values above from IDAAC's table of games; then they cannot be given."""
 

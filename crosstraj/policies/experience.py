@@ -23,25 +23,26 @@ class PolicyConfig:
     epochs: int = 1
     """Passes over a rollout (paper 1; the Procgen community 3)."""
     minibatches: int = 8
-    """Optimiser steps per pass."""
+    """Minibatches, and so optimiser steps, per pass."""
     stretch: int = 0
     """Build minibatches of this many consecutive steps of an episode; 0 shuffles single steps."""
     learning_rate: float = 5e-4
-    """Adam's step size."""
+    """Adam's learning rate."""
     head_rate: float = 1.0
-    """Learning-rate multiplier for the policy and value heads (not for DAAC's value network)."""
+    """Learning-rate multiplier for the policy and value heads (DAAC's value network is not
+    affected)."""
     adam_epsilon: float = 1e-5
     """Adam's epsilon."""
     max_grad_norm: float = 0.5
-    """Bound on the norm of the gradient."""
+    """Clip the norm of the gradient to this value."""
     clip: float = 0.2
-    """How far the probability ratio, and the value, may move from the rollout's."""
+    """PPO's clip range, for the probability ratio and for the value."""
     entropy_weight: float = 0.01
     """Weight of the entropy bonus."""
     discount: float = 0.999
-    """Gamma of the return."""
+    """Discount factor gamma."""
     trace: float = 0.95
-    """Lambda of GAE."""
+    """Lambda of generalised advantage estimation (GAE)."""
 
     def __post_init__(self) -> None:
         check_range(self, "policy.", "epochs", "minibatches", at_least=1)

@@ -17,7 +17,7 @@ class PPOConfig(PolicyConfig):
     """One network for the policy and its values."""
 
     kind: Literal["ppo"] = "ppo"
-    """ppo, or daac: the same objective under another policy."""
+    """The policy algorithm: ppo, or daac."""
     value_weight: float = 0.5
     """Weight of the value loss."""
     advantages: Literal["minibatch", "rollout"] = "minibatch"

@@ -1,0 +1,115 @@
+"""The values of a training run on the command line: which are shown, and whose a flag is."""
+
+import sys
+from itertools import zip_longest
+from typing import Any, TypeVar
+
+from crosstraj.cli.options import options_of, spelt
+from crosstraj.cli.parse import Given, parse
+from crosstraj.config.methods import METHODS
+from crosstraj.config.presets import DECIDING, preset, started, with_policy
+from crosstraj.config.quotas import with_fitting_envs
+from crosstraj.config.values import POLICIES, Config
+from crosstraj.envs import GAMES
+from crosstraj.objectives import NoObjective
+
+Arguments = TypeVar("Arguments")
+
+EVERYDAY = (  # what people change, in the order of the help
+    *("method", "preset", "env", "seed", "frames", "levels", "envs", "encoder", "pooling"),
+    *("policy.epochs", "policy.learning_rate", "representation.learning_rate"),
+    *("procgen.train_levels", "evaluation.every", "evaluation.episodes"),
+    *("machine.threads", "machine.kernels", "machine.bfloat16"),
+    *("saving.runs", "saving.tensorboard", "allow_inexact"),
+)
+
+
+def chosen_preset(arguments: list[str]) -> Config:
+    """The values of the method, preset and policy that are named; any of them can be changed."""
+    said: dict[str, Any] = {name: value_of(name, arguments) for name in DECIDING}
+    said["policy.per_game"] = switched_on("policy.per_game", arguments)
+    return started({name: value for name, value in said.items() if value is not None})
+
+
+def value_of(name: str, arguments: list[str]) -> str | None:
+    """The value of a flag that decides the defaults of others, read before they are parsed.
+
+    Given twice, the last one counts, as for every other flag.
+    """
+    value, flag = None, f"--{spelt(name)}"
+    for word, after in zip_longest(arguments, arguments[1:]):
+        said, equals, joined = word.partition("=")
+        if spelt(said) == flag:
+            value = joined if equals else after
+    return value
+
+
+def switched_on(name: str, arguments: list[str]) -> bool:
+    """Whether a flag without a value is given, and not taken back or False."""
+    flags = {f"--{spelt(name)}", f"--no-{spelt(name)}"}
+    last = [word for word in arguments if spelt(word.partition("=")[0]) in flags][-1:]
+    return bool(last) and not last[0].startswith("--no-") and value_of(name, arguments) != "False"
+
+
+def parse_config(
+    kind: type[Arguments], command: str, description: str, arguments: list[str], start: Config
+) -> Arguments:
+    """A command's arguments around a configuration, whose defaults are those of `start`."""
+
+    def adapt(given: Given) -> Given:
+        fitting = with_fitting_envs(given, start.evaluation.envs)
+        if fitting != given:
+            print(
+                f"evaluation.envs={fitting['evaluation.envs']}, so that each environment plays "
+                f"the same share of {fitting['evaluation.episodes']} episodes",
+                file=sys.stderr,
+            )
+        return fitting
+
+    return parse(
+        kind,
+        command,
+        f"{description} The defaults below are those of --method {start.method} "
+        f"--preset {start.preset}.",
+        arguments,
+        default=kind(start),  # type: ignore[call-arg]  # each such command begins with it
+        everyday=EVERYDAY,
+        hidden=_beside_the_point(start, start.env),
+        elsewhere=lambda flag: owner_of(flag, start),
+        adapt=adapt,
+    )
+
+
+def _beside_the_point(config: Config, env: str) -> tuple[str, ...]:
+    """The groups of values that do nothing for this method in this environment."""
+    idle = {
+        "procgen": env not in GAMES,
+        "ising": env != "ising",
+        "representation": isinstance(config.objective, NoObjective),
+    }
+    return tuple(group for group, rests in idle.items() if rests)
+
+
+def owner_of(flag: str, config: Config) -> str:
+    """Which methods, or else which policies, have a flag that this configuration lacks."""
+    methods = [name for name in METHODS if flag in _flags(preset(name, "default"))]
+    if methods and not flag.startswith("--policy."):
+        return f"belongs to {_listed(methods)}, and the method is {config.method}; leave it out"
+    kinds = [kind for kind in POLICIES if flag in _flags(with_policy(config, kind))]
+    if kinds:
+        return (
+            f"belongs to --policy.kind {_listed(kinds)}, and the policy is {config.policy.kind}; "
+            "leave it out"
+        )
+    return ""
+
+
+def _flags(config: Config) -> set[str]:
+    options = options_of(Config, config).values()
+    return {option.flag for option in options} | {
+        option.negated for option in options if option.kind is bool
+    }
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
