@@ -20,7 +20,6 @@ NEEDED = (
     "procgen-mirror",
     "gym3",
     "safetensors",
-    "tyro",
     "rich",
     "matplotlib",
     "scipy",

@@ -10,7 +10,7 @@ import difflib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
@@ -161,7 +161,7 @@ def _whole(name: str, word: str) -> int:
         number = Decimal(word if factor == 1 else word[:-1]) * factor
         if abs(number) <= LARGEST and number == int(number):
             return int(number)
-    except (InvalidOperation, ValueError):  # no number, or NaN
+    except (ArithmeticError, ValueError):  # no number, NaN, or beyond all bounds
         pass
     raise BadInput(f"{name} {word}: must be a whole number, such as 250000, 250k or 1e6")
 

@@ -148,7 +148,7 @@ def check_strength(experts: list[Expert], place: Path, game: str) -> None:
         f"{place}: {len(weak)} of {len(experts)} experts are not clearly above random play on "
         f"their level ({shown}{'; ...' if len(weak) > 3 else ''}; standard errors in brackets): "
         "an expert's mean less two standard errors must be above random play's plus two; "
-        f"{fix}, or accept them with --objective.accept-weak-experts True"
+        f"{fix}, or accept them with --objective.accept-weak-experts"
     )
 
 

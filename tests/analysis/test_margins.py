@@ -215,7 +215,7 @@ def test_a_run_is_measured_printed_and_written(
 
 def test_any_shape_of_frames_and_any_sampling_of_views(tmp_path: Path) -> None:
     views = ("--objective.keypoints", "3", "--objective.sampling", "consecutive")
-    values = ("--env", "Grains-v0", *views, "--objective.swap-codes", "False")
+    values = ("--env", "Grains-v0", *views, "--no-objective.swap-codes")
     run = train_ctrl(tmp_path / "runs", *values)
     assert main(["margins", str(run), "--out", str(tmp_path)]) == 0
     figures = json.loads((tmp_path / "margins.json").read_bytes())

@@ -43,7 +43,7 @@ def copy(trained: Trained, tmp_path: Path) -> Path:
 
 
 def extend(trained: Trained, copy: Path, frames: int) -> int:
-    more = ("--frames", str(frames), "--saving.tensorboard", "True")
+    more = ("--frames", str(frames), "--saving.tensorboard")
     return main([*trained.command, *more, "--saving.runs", str(copy.parent)])
 
 
