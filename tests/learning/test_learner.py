@@ -633,7 +633,7 @@ def test_the_anchors_loss_is_kl_and_half_the_squared_difference_of_values():
         expected += 0.5 * float(value[row] - value_now[row]) ** 2 / 6
     anchor(frames[:2])
     anchor(frames[2:])
-    loss = anchor.loss(learner.agent)
+    loss = anchor.loss()
     assert loss.item() == pytest.approx(expected, rel=1e-4)
     loss.backward()
     assert learner.agent.policy.weight.grad is not None
