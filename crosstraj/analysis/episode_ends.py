@@ -4,7 +4,7 @@ Every frame of a made-up rollout is one colour of its own, by which it is known 
 environment an episode ends in the middle. If the frame after that end is replaced, the gradient at
 the features of frames before it must stay as it was. Where a minibatch is compared with itself
 (contrasts, batch norm) all frames are moved; then those before the end must not be moved much more
-than those of other environments, in every draw of partners.
+than those of other environments, in every draw of partners. Batch norm can hide the fault.
 """
 
 from typing import Any

@@ -96,17 +96,22 @@ class Stage:
         return range(first, first + count)
 
     def make_level(self, level: int) -> AnyEnvs:
-        return make_envs(
-            self.config.env,
-            1,
-            levels="train",
-            procgen=replace(self.config.procgen, first_level=level, train_levels=1),
-            seed=0,  # of no effect: there is one level to draw from, and a level is its own seed
-            frame_stack=self.config.frame_stack,
-        )
+        return make_level(self.config, level)
 
     def experts(self, levels: range, place: str, *, accept_weak: bool) -> Experts:
         return read_experts(self.config, levels, Path(place), accept_weak=accept_weak)
+
+
+def make_level(config: Config, level: int) -> AnyEnvs:
+    """One game that plays one level again and again."""
+    return make_envs(
+        config.env,
+        1,
+        levels="train",
+        procgen=replace(config.procgen, first_level=level, train_levels=1),
+        seed=0,  # of no effect: there is one level to draw from, and a level is its own seed
+        frame_stack=config.frame_stack,
+    )
 
 
 def make_source(config: Config, envs: AnyEnvs) -> Source | None:
