@@ -9,8 +9,8 @@ import pytest
 
 from crosstraj.cli.main import main
 from crosstraj.config.groups import MachineConfig
+from crosstraj.config.presets import preset
 from crosstraj.config.stored import to_dict
-from crosstraj.config.values import Config
 from crosstraj.experiments.cost import Cost, cost_of, forecast, rates
 from crosstraj.experiments.file import Experiment, Values
 from crosstraj.experiments.runs import Job, prepare
@@ -24,7 +24,9 @@ HOUR = 3600.0
 def kept(path: Path, rows: list[dict[str, Any]], **changes: Any) -> Path:
     """The logs of a run with 2 threads."""
     path.mkdir(parents=True)
-    config = replace(Config(encoder="laptop", machine=MachineConfig(threads=2)), **changes)
+    config = replace(
+        preset("ppo", "default"), encoder="laptop", machine=MachineConfig(threads=2), **changes
+    )
     (path / "config.json").write_text(json.dumps({"format": 1, "config": to_dict(config)}))
     (path / "timing.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     return path
