@@ -1,89 +1,56 @@
-"""The help of a command: its options with their defaults, in groups, as plain text."""
+"""What the help of a command says of its options, and which it shows; argparse lays it out."""
 
+import argparse
 import shutil
-import textwrap
 from collections.abc import Sequence
 from dataclasses import MISSING
-from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from crosstraj.cli.options import Option, spelt
 
-COLUMN = 34  # where the words begin; a longer name has a line of its own
-WIDEST = 100
 NAMES = {int: "N", float: "X", str: "TEXT", Path: "PATH"}
 
 
-def help_text(
-    command: str, description: str, options: Sequence[Option], everyday: Sequence[str]
-) -> str:
-    """All options in their groups; or, where some are `everyday`, these alone in that order."""
-    places = [option for option in options if option.positional]
-    rest = [option for option in options if not option.positional]
-    usage = " ".join(["usage: crosstraj", command, *map(placeholder, places), "[OPTIONS]"])
-    parts = [usage, _wrapped(description)]
-    if places:
-        parts.append(_block("", places))
+class Layout(argparse.HelpFormatter):
+    def __init__(self, prog: str) -> None:
+        width = min(100, shutil.get_terminal_size().columns)
+        super().__init__(prog, max_help_position=34, width=width)
+
+
+def titles(
+    options: dict[str, Option], everyday: Sequence[str] = (), hidden: Sequence[str] = ()
+) -> dict[str, str]:
+    """The options that the help shows, in its order, each with the title above it."""
+    places = {name: "arguments" for name, option in options.items() if option.positional}
     if everyday:
-        named = {option.name: option for option in rest}
-        shown = [named[name] for name in everyday if name in named]
-        parts += [
-            _block("options", shown),
-            _wrapped(
-                f"`crosstraj {command} --help-all` shows {len(rest) - len(shown)} more, for this "
-                "method and this environment."
-            ),
-        ]
-    else:
-        ordered = sorted(rest, key=lambda option: option.group != "")
-        for group, members in groupby(ordered, key=lambda option: option.group):
-            parts.append(_block(f"{group} options".strip(), list(members)))
-    return "\n\n".join(part for part in parts if part)
+        usual = [name for name in everyday if name in options and options[name].group not in hidden]
+        return places | dict.fromkeys(usual, "options")
+    flags = [o for o in options.values() if not o.positional and o.group not in hidden]
+    flags.sort(key=lambda option: option.group != "")
+    return places | {option.name: f"{option.group} options".strip() for option in flags}
 
 
 def placeholder(option: Option) -> str:
     """What stands for the value: RUN by its place, PATH or {a,b} after a flag."""
-    if option.positional and get_origin(option.kind) is not Literal:
+    if get_origin(option.kind) is Literal:
+        return "{" + ",".join(map(str, get_args(option.kind))) + "}"
+    if option.positional:
         word = spelt(option.name).upper()
         return f"{word.removesuffix('S')} ..." if option.several else word
-    if get_origin(option.kind) is Literal:
-        word = "{" + ",".join(map(str, get_args(option.kind))) + "}"
-    else:
-        word = NAMES[option.kind]
-    return f"{word} ..." if option.several else word
+    return NAMES[option.kind]
 
 
-def _block(title: str, options: Sequence[Option]) -> str:
-    lines = [f"{title}:"] if title else []
-    for option in options:
-        lines += _entry(option)
-    return "\n".join(lines)
+def sentence(option: Option) -> str:
+    """The text below the field, and its default; argparse would fill in what follows a `%`."""
+    default = "" if option.positional else "(required)"
+    if option.default is not MISSING:
+        value = _value(option.default)
+        default = f"(default: {value})" if value else ""
+    return f"{option.help} {default}".strip().replace("%", "%%")
 
 
-def _entry(option: Option) -> list[str]:
-    if option.positional:
-        name = placeholder(option)
-    elif option.kind is bool:
-        name = f"--[no-]{spelt(option.name)}"
-    else:
-        name = f"{option.flag} {placeholder(option)}"
-    words = " ".join(filter(None, (option.help, _default(option))))
-    told = textwrap.wrap(words, _width() - COLUMN) or [""]
-    if len(name) + 4 > COLUMN:
-        return [f"  {name}", *(" " * COLUMN + line for line in told)]
-    first, *more = told
-    return [f"  {name:<{COLUMN - 2}}{first}".rstrip(), *(" " * COLUMN + line for line in more)]
-
-
-def _default(option: Option) -> str:
-    if option.default is MISSING:
-        return "" if option.positional else "(required)"
-    shown = _shown(option.default)
-    return f"(default: {shown})" if shown else ""
-
-
-def _shown(value: Any) -> str:
+def _value(value: Any) -> str:
     match value:
         case True:
             return "on"
@@ -95,11 +62,3 @@ def _shown(value: Any) -> str:
             return " ".join(map(str, value)) or "none"
         case _:
             return str(value)
-
-
-def _wrapped(words: str) -> str:
-    return textwrap.fill(" ".join(words.split()), _width())
-
-
-def _width() -> int:
-    return min(WIDEST, shutil.get_terminal_size().columns)

@@ -68,7 +68,7 @@ def test_parts_of_a_tuple_are_numbered() -> None:
 @pytest.mark.parametrize(
     ("word", "count"),
     [("1e6", 10**6), ("1M", 10**6), ("250k", 250_000), ("1.5M", 1_500_000), ("1_000", 1000),
-     ("-1", -1), ("2.0", 2), ("9007199254740993", 2**53 + 1)],
+     ("-1", -1), ("-1k", -1000), ("2.0", 2), ("9007199254740993", 2**53 + 1)],
 )  # fmt: skip
 def test_a_count_may_be_written_short(word: str, count: int) -> None:
     assert told("--frames", word).values.frames == count
@@ -112,6 +112,7 @@ def test_a_refusal_names_the_value_the_rule_and_the_fix() -> None:
     assert why_not("--kind", "middle") == "--kind middle: must be one of near, far"
     assert "such as 0.5 or 1e-4" in why_not("--rates.learning-rate", "fast")
     assert why_not("--fast=yes") == "--fast=yes: this is on or off; write --fast, or --no-fast"
+    assert why_not("--no-fast=1").startswith("--no-fast=1: this is on or off")
     assert why_not("--step", "--fast") == "--step has no value; write --step N"
 
 
@@ -123,6 +124,27 @@ def test_a_flag_that_is_near_is_suggested_and_none_that_is_far() -> None:
         assert (
             why_not(far) == f"unknown flag {far}; `crosstraj show --help-all` lists those there are"
         )
+
+
+@dataclass(frozen=True)
+class Shares:
+    share: float = 0.5
+    """At most 100% of them; 5 %(s) is no place to fill in."""
+    rates: Rates = field(default_factory=Rates)
+
+
+def test_the_help_says_the_text_word_for_word_and_the_default(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for hidden, there in (((), True), (("rates",), False)):
+        with pytest.raises(SystemExit):
+            parse(Shares, "show", "Show.", ["--share", "many", "--help"], hidden=hidden)
+        text = " ".join(capsys.readouterr().out.split())
+        assert (
+            "--share X At most 100% of them; 5 %(s) is no place to fill in. (default: 0.5)" in text
+        )
+        assert ("rates options: --rates.learning-rate X How fast." in text) == there
+        assert ("rates" in text) == there
 
 
 def test_the_help_of_an_option_is_the_text_below_its_field() -> None:

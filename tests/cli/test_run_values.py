@@ -87,7 +87,7 @@ def default_of(option: str, text: str) -> str:
         ("", "--objective.code-temperature", "0.05"),
         ("--preset paper", "--objective.code-temperature", "0.3"),
         ("--preset=paper", "--feature-norm", "none"),
-        ("--preset literal", "--[no-]objective.whole-rows", "on"),
+        ("--preset literal", "--no-objective.whole-rows", "on"),
         ("--method ppo --preset procgen", "--envs", "64"),
         ("--method ppo", "--encoder-grad", "rl"),
     ],
