@@ -20,7 +20,8 @@ from torch import Tensor
 
 from crosstraj.analysis.episode_ends import across_ends
 from crosstraj.config.own import read_method
-from crosstraj.config.values import Config, preset
+from crosstraj.config.presets import preset
+from crosstraj.config.values import Config
 from crosstraj.data.rollout import Rollout
 from crosstraj.errors import Refusal
 from crosstraj.learning.state import Training

@@ -11,6 +11,7 @@ from crosstraj.cli.run_values import parse_config, value_of
 from crosstraj.config.presets import preset
 from crosstraj.config.values import Config
 from crosstraj.envs import check_env_name
+from crosstraj.errors import BadInput
 from crosstraj.nn.native import keep_memory
 
 
@@ -44,6 +45,8 @@ def expert_preset(name: str) -> Config:
 
 def experts(arguments: list[str]) -> None:
     """Train one PPO expert per level. Running the same command again continues, or shows them."""
+    if (method := value_of("method", arguments)) not in (None, "ppo"):
+        raise BadInput(f"method={method}: experts are trained with ppo")
     given = parse_config(
         ExpertsArguments,
         "experts",

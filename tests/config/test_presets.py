@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from crosstraj.cli.main import main
-from crosstraj.cli.train import deciding_values
+from crosstraj.cli.run_values import chosen_preset
 from crosstraj.config.dotted import dotted_fields
 from crosstraj.config.methods import METHODS, PRESETS
 from crosstraj.config.presets import LAYERS, preset, started
@@ -22,7 +22,7 @@ from tests.conftest import TINY
 
 
 def test_without_a_word_config_and_command_line_are_the_same():
-    assert Config() == started(deciding_values([])) == preset("ctrl", "default")
+    assert Config() == chosen_preset([]) == preset("ctrl", "default")
 
 
 def test_the_command_line_trains_the_default_method(tmp_path: Path):
@@ -104,7 +104,7 @@ def test_tables_name_methods_and_values_that_there_are():
     ],
 )
 def test_the_command_line_reads_first_what_decides_the_defaults_of_others(words: list[str]):
-    policy = started(deciding_values(["--method", "daac", *words])).policy
+    policy = chosen_preset(["--method", "daac", *words]).policy
     assert policy == DAACConfig(value_epochs=1, advantage_weight=0.15, per_game=True)
 
 

@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 from crosstraj.cli.experiment import default_out
+from crosstraj.config.stored import to_dict
 from crosstraj.errors import BadInput
 from crosstraj.experiments import random_play as chance
 from crosstraj.experiments.file import Experiment, Values, read
@@ -276,7 +277,7 @@ def test_reports_and_all_tables_read_a_damaged_log_by_the_same_rule(
     fill(good, [update(100), judged(100, 4.0)])
     fill(bad, [update(100), judged(100, 5.0)])
     (bad.directory / "metrics.jsonl").write_text(f"{line}\n")
-    (bad.directory / "config.json").write_text(json.dumps({"config": bad.config.to_dict()}))
+    (bad.directory / "config.json").write_text(json.dumps({"config": to_dict(bad.config)}))
     text = make_table(plan, [good, bad], tmp_path / "out")[0].read_text()
     assert f"{bad.directory} could not be read: " in text
     assert "1 of 2 runs are finished" in text
@@ -287,7 +288,7 @@ def test_reports_and_all_tables_read_a_damaged_log_by_the_same_rule(
 def test_a_report_and_a_table_count_the_same_of_a_run(tmp_path: Path) -> None:
     (job,) = prepare(plan_of({"a": PPO}, seeds=(0,)).runs(), tmp_path)
     fill(job, [judged(50, 1.0), update(96), judged(104, 3.0), update(150), judged(150, 7.0)])
-    config = job.config.to_dict() | {"frames": 100}
+    config = to_dict(job.config) | {"frames": 100}
     (job.directory / "config.json").write_text(json.dumps({"config": config}))
     run, result = read_run(job.directory), read_result(job)
     assert run.final == (104, 9.0, 3.0)

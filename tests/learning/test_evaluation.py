@@ -15,6 +15,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from torch import Tensor
 
+from crosstraj import train
 from crosstraj.config.groups import EvaluationConfig, MachineConfig
 from crosstraj.config.presets import preset
 from crosstraj.config.values import Config
@@ -391,10 +392,10 @@ class Late:
     def __init__(self, looks: int) -> None:
         self.looks = looks
 
-    @property
-    def signal(self) -> int | None:
+    def check(self) -> None:
         self.looks -= 1
-        return 15 if self.looks < 0 else None
+        if self.looks < 0:
+            raise Interrupted(15)
 
 
 class Notes:
@@ -412,18 +413,17 @@ def test_an_interrupted_evaluation_leaves_no_trace() -> None:
     training, fresh = Training(tiny()), Training(tiny())
     training.frames = fresh.frames = 16
     run, undisturbed, patient = Notes(), Notes(), Late(100_000)
-    examine: Callable[..., dict[str, float]] = fresh.examine
+    judge: Callable[..., dict[str, float]] = train.evaluate
     before = fresh.state_dict()
-    examine(undisturbed, patient)
+    judge(fresh, undisturbed, patient)
     looks = 100_000 - patient.looks
 
-    examine = training.examine
     for look in (0, looks // 3, looks - 1):  # at once; in between; in the last step of all
         with pytest.raises(Interrupted):
-            examine(run, Late(look))
+            judge(training, run, Late(look))
         assert run.rows == []
         assert equal(training.state_dict(), before)
-    examine(run, Late(looks))
+    judge(training, run, Late(looks))
     assert run.rows == undisturbed.rows
     assert len(run.rows) == 17  # two splits of eight, and one row of metrics
     assert training.examined == 16

@@ -25,6 +25,7 @@ from crosstraj.objectives import CTRLConfig
 from crosstraj.objectives.ctrl import CTRL
 from crosstraj.policies import ppo
 from crosstraj.policies.experience import experience
+from crosstraj.policies.ppo import PPO
 from crosstraj.runs import checkpoint
 from crosstraj.runs.log import read_rows
 from crosstraj.train import train
@@ -142,7 +143,7 @@ def config_for(runs: Path, on_nonfinite: str = "halt") -> Config:
 
 @pytest.fixture(autouse=True)
 def no_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Training, "examine", lambda *arguments: {})
+    monkeypatch.setattr("crosstraj.train.evaluate", lambda *arguments: {})
 
 
 def run_to_the_end(config: Config, said: Said) -> Path:
@@ -197,7 +198,7 @@ def spoil_reward(arguments: Any, result: Any) -> Any:
 
 
 def spoil_gradient(arguments: Any, result: Any) -> Any:
-    arguments[0].value.weight.grad[0, 0] = float("nan")
+    arguments[0].agent.value.weight.grad[0, 0] = float("nan")
     return result
 
 
@@ -209,7 +210,7 @@ def spoil_weights(arguments: Any, result: Any) -> Any:
 
 PLACES = {  # in the third update; four minibatches for the policy
     "a reward is not finite": (ProcgenVectorEnv, "step", once(40), spoil_reward),
-    "the gradient of value.weight is not finite": (ppo, "backward", once(10), spoil_gradient),
+    "the gradient of value.weight is not finite": (PPO, "backward", once(10), spoil_gradient),
 }
 
 
@@ -228,7 +229,7 @@ def test_a_policy_that_cannot_be_judged_halts_in_words(
     def fail(*arguments: Any) -> Any:
         raise NonFinite("the policy's probabilities are not finite")
 
-    monkeypatch.setattr(Training, "examine", fail)
+    monkeypatch.setattr("crosstraj.train.evaluate", fail)
     with pytest.raises(NonFinite, match=r"after 256 frames the policy's .*; the rollout is in"):
         run_to_the_end(config_for(tmp_path), Said())
 

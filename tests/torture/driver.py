@@ -116,7 +116,7 @@ def poison_loss(call: Call) -> Any:
 
 def poison_gradient(call: Call) -> Any:
     """One number of the gradient of the policy head."""
-    call.arguments[0].policy.weight.grad[0, 0] = float(call.told)
+    call.arguments[0].agent.policy.weight.grad[0, 0] = float(call.told)
     return call.result
 
 

@@ -57,7 +57,10 @@ POISONS = {  # an update has 32 steps of the games, 2 steps of the policy, 2 of 
         "objectives.ctrl:CTRL.loss", 2 * 2 + 2, "poison loss", "the gradient of objective."
     ),
     "gradient": Poison(
-        "policies.ppo:backward", 2 * 2 + 2, "poison gradient", "of policy.weight is not finite"
+        "policies.policy:Policy.backward",
+        2 * 2 + 2,
+        "poison gradient",
+        "of policy.weight is not finite",
     ),
     "reward": Poison(
         "envs.procgen:ProcgenVectorEnv.step", 2 * 32 + 5, "poison reward", "a reward is not finite"
