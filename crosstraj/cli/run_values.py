@@ -95,7 +95,7 @@ def owner_of(flag: str, config: Config) -> str:
     methods = [name for name in METHODS if flag in _flags(preset(name, "default"))]
     if methods and not flag.startswith("--policy."):
         return f"belongs to {_listed(methods)}, and the method is {config.method}; leave it out"
-    kinds = [kind for kind in POLICIES if flag in _flags(with_policy(config, kind))]
+    kinds = [kind for kind in POLICIES if flag in _flags(with_policy(Config(), kind))]
     if kinds:
         return (
             f"belongs to --policy.kind {_listed(kinds)}, and the policy is {config.policy.kind}; "

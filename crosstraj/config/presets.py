@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from crosstraj.config.dotted import changed
+from crosstraj.config.dotted import changed, dotted_fields
 from crosstraj.config.groups import RepresentationConfig
 from crosstraj.config.methods import METHODS, PRESETS
 from crosstraj.config.phases import Phase
@@ -198,6 +198,9 @@ def preset(method: str, name: str) -> Config:
     if name not in LAYERS:
         raise unknown("preset", name, PRESETS)
     if own := OWN.get(method):
+        for value in own.method.defaults:
+            if value not in (known := dotted_fields(config)):
+                raise unknown("value", value, known)
         config = changed(config, own.method.defaults)
     for tables in LAYERS[name]:  # for a person's own method those of its policy
         config = changed(config, tables.get("ppo" if own else method, {}))

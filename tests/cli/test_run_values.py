@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from crosstraj import train
 from crosstraj.cli.main import main
 from crosstraj.cli.options import options_of
 from crosstraj.config.methods import METHODS
@@ -29,7 +28,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[Config]:
         found.append(config)
         raise BadInput("enough")
 
-    monkeypatch.setattr(train, "open_run", stop_there)
+    monkeypatch.setattr("crosstraj.learning.place.open_run", stop_there)
     return found
 
 
@@ -101,7 +100,7 @@ def test_the_help_of_train_shows_the_values_of_the_preset(
 
 def every_configuration() -> list[Config]:
     methods = [preset(method, "default") for method in METHODS]
-    return methods + [with_policy(preset("ppo", "default"), kind) for kind in POLICIES]
+    return methods + [with_policy(preset("ctrl", "default"), kind) for kind in POLICIES]
 
 
 def test_every_value_of_every_method_has_a_line_of_help() -> None:

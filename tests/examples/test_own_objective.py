@@ -125,7 +125,7 @@ def test_without_its_file_a_run_is_refused_in_one_sentence(
         (FILE.read_text().replace('name="inverse"', 'name="ctrl"'), "is a method of crosstraj"),
         (FILE.read_text().replace("@dataclass(frozen=True)\n", "", 1), "put @dataclass"),
         (FILE.read_text().replace("hidden: int = 256", "hidden: int"), "give hidden of"),
-        (FILE.read_text().replace('"order"', '"orders"'), "there is no value 'orders'"),
+        (FILE.read_text().replace('"order"', '"orders"'), "unknown value 'orders'"),
     ],
 )
 def test_a_file_that_is_no_method_is_refused_in_one_sentence(

@@ -187,7 +187,7 @@ def leaves(state: Any) -> Iterator[Any]:
 def clean(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """A run to which nothing happened."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Training, "examine", lambda *arguments: {})
+        patch.setattr("crosstraj.train.evaluate", lambda *arguments: {})
         directory = run_to_the_end(config_for(tmp_path_factory.mktemp("clean")), Said())
     return contents(directory)
 
