@@ -10,7 +10,7 @@ from typing import NamedTuple
 from crosstraj.errors import BadInput
 from crosstraj.experiments.cost import Cost, cost_of
 from crosstraj.experiments.file import read
-from crosstraj.experiments.runs import prepare
+from crosstraj.experiments.jobs import prepare
 from crosstraj.report.document import marked_table
 
 NO_STUDY = ("random", "report", "runs")  # directories of results/ that hold something else

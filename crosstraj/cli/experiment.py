@@ -15,7 +15,7 @@ from crosstraj.errors import BadInput, check_range
 from crosstraj.experiments.file import WEIGHTS, Experiment, Planned, Value, read
 
 if TYPE_CHECKING:
-    from crosstraj.experiments.runs import Job
+    from crosstraj.experiments.jobs import Job
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def experiment(arguments: list[str]) -> None:
     if given.list:
         print(listing(plan, chosen, given.runs))
         return
-    from crosstraj.experiments.runs import prepare
+    from crosstraj.experiments.jobs import prepare
 
     whole = plan.scale == 1 and plan.table not in WEIGHTS
     if given.keep and not whole:
@@ -102,7 +102,7 @@ def run_and_tabulate(
 ) -> None:
     """Run what is wanted, then make the table of all that there is."""
     from crosstraj.experiments import processes as batch
-    from crosstraj.experiments.runs import keep
+    from crosstraj.experiments.jobs import keep
     from crosstraj.experiments.tables.make import make_table
 
     trouble = None

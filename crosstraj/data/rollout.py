@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from crosstraj.data.views import fragments
+from crosstraj.data.minibatches import fragments
 
 
 class Rollout(NamedTuple):

@@ -14,7 +14,7 @@ from crosstraj.config.dotted import identity_of
 from crosstraj.config.stored import to_dict
 from crosstraj.cores import usable_cores
 from crosstraj.errors import BadInput
-from crosstraj.experiments.runs import Job
+from crosstraj.experiments.jobs import Job
 from crosstraj.learning.load import read_values
 from crosstraj.report.comparison import variant_of
 from crosstraj.runs.log import read_rows

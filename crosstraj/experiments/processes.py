@@ -17,7 +17,7 @@ from rich.table import Table
 from crosstraj.cores import usable_cores
 from crosstraj.errors import BadInput, Refusal
 from crosstraj.experiments.file import Value
-from crosstraj.experiments.runs import Job
+from crosstraj.experiments.jobs import Job
 from crosstraj.learning.display import Rate
 from crosstraj.learning.signals import Interrupted, Stop
 

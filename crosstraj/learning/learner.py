@@ -6,8 +6,8 @@ from typing import Any, assert_never
 import torch
 from torch import Tensor
 
+from crosstraj.data.minibatches import Stretches
 from crosstraj.data.rollout import Rollout
-from crosstraj.data.views import Stretches
 from crosstraj.learning.joint import (
     Anchor,
     Gradients,
@@ -19,7 +19,7 @@ from crosstraj.learning.joint import (
     through_encoder,
 )
 from crosstraj.learning.optimiser import Averages
-from crosstraj.learning.parts import Parts
+from crosstraj.learning.routing import Parts
 from crosstraj.nn import ops
 from crosstraj.nn.encoders import Encode
 from crosstraj.objectives.instruments import variance_between

@@ -17,8 +17,8 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 import torch
 from torch import Tensor, nn
 
+from crosstraj.data.minibatches import Sampling, Stretches
 from crosstraj.data.rollout import Rollout
-from crosstraj.data.views import Sampling, Stretches
 from crosstraj.envs import ProcgenConfig
 from crosstraj.envs.frame_stack import AnyEnvs
 

@@ -20,8 +20,8 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from crosstraj.data.minibatches import VIEWS, Sampling, Views, time_of
 from crosstraj.data.rollout import Rollout
-from crosstraj.data.views import VIEWS, Sampling, Views, time_of
 from crosstraj.errors import BadInput, check_range
 from crosstraj.nn import ops
 from crosstraj.nn.heads import (

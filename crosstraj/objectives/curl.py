@@ -13,8 +13,8 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from crosstraj.data.minibatches import scattered
 from crosstraj.data.rollout import Rollout
-from crosstraj.data.views import scattered
 from crosstraj.errors import BadInput, check_range
 from crosstraj.nn import ops
 from crosstraj.nn.heads import linear

@@ -15,8 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from crosstraj.data.minibatches import Stretches, windows
 from crosstraj.data.rollout import Rollout
-from crosstraj.data.views import Stretches, windows
 from crosstraj.errors import check_range
 from crosstraj.nn.heads import linear
 from crosstraj.objectives.base import Metrics, Objective, ObjectiveConfig

@@ -22,8 +22,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from crosstraj.data.minibatches import Stretches, scattered
 from crosstraj.data.rollout import Rollout
-from crosstraj.data.views import Stretches, scattered
 from crosstraj.errors import BadInput, check_range
 from crosstraj.nn import ops
 from crosstraj.nn.heads import linear

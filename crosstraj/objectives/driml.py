@@ -14,8 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from crosstraj.data.minibatches import Stretches, fragments, windows
 from crosstraj.data.rollout import Rollout
-from crosstraj.data.views import Stretches, fragments, windows
 from crosstraj.errors import check_range
 from crosstraj.nn import ops
 from crosstraj.nn.heads import ResidualMLP

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from crosstraj.data.minibatches import time_of
 from crosstraj.data.rollout import Rollout
-from crosstraj.data.views import time_of
 from crosstraj.errors import BadInput, check_range
 from crosstraj.nn import ops
 from crosstraj.nn.heads import linear

@@ -25,8 +25,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from crosstraj.data.minibatches import Stretches, stretches, time_of
 from crosstraj.data.rollout import Rollout
-from crosstraj.data.views import Stretches, stretches, time_of
 from crosstraj.errors import BadInput, check_range
 from crosstraj.nn import ops
 from crosstraj.nn.heads import SequenceFiLM, linear, projection, without_statistics

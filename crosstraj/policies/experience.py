@@ -7,9 +7,9 @@ from typing import NamedTuple, Self
 import torch
 from torch import Tensor
 
+from crosstraj.data.minibatches import Stretches, stretches
 from crosstraj.data.returns import gae
 from crosstraj.data.rollout import Rollout
-from crosstraj.data.views import Stretches, stretches
 from crosstraj.errors import check_range
 
 

@@ -18,7 +18,7 @@ from crosstraj.config.values import Config
 from crosstraj.envs import IsingConfig
 from crosstraj.errors import BadInput
 from crosstraj.experiments.file import read
-from crosstraj.experiments.runs import prepare
+from crosstraj.experiments.jobs import prepare
 from crosstraj.experiments.tables.ising import ising, sentences, table
 from crosstraj.experiments.tables.ising_runs import PAPER, Row, answers, changes, largest_change
 from crosstraj.experiments.tables.results import Result

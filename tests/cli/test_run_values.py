@@ -14,7 +14,7 @@ from crosstraj.config.values import POLICIES, Config
 from crosstraj.envs import IsingConfig
 from crosstraj.errors import BadInput
 from crosstraj.experiments.file import Planned
-from crosstraj.experiments.runs import configure
+from crosstraj.experiments.jobs import configure
 
 Capture = pytest.CaptureFixture[str]
 

@@ -11,7 +11,7 @@ from crosstraj.config.presets import preset
 from crosstraj.config.stored import to_dict
 from crosstraj.config.values import Config
 from crosstraj.experiments.file import read
-from crosstraj.experiments.runs import prepare
+from crosstraj.experiments.jobs import prepare
 from crosstraj.objectives import NoObjective
 from crosstraj.policies.ppo import PPOConfig
 

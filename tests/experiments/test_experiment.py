@@ -20,7 +20,7 @@ from crosstraj.cli.train import train
 from crosstraj.errors import BadInput
 from crosstraj.experiments import processes as batch
 from crosstraj.experiments.file import TABLES, read
-from crosstraj.experiments.runs import KEPT, Job, configure, keep, prepare, reached
+from crosstraj.experiments.jobs import KEPT, Job, configure, keep, prepare, reached
 from crosstraj.learning.signals import Interrupted
 from crosstraj.policies.daac import DAACConfig
 from tests.conftest import TINY

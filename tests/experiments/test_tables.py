@@ -15,7 +15,7 @@ from crosstraj.config.stored import to_dict
 from crosstraj.errors import BadInput
 from crosstraj.experiments import random_play as chance
 from crosstraj.experiments.file import Experiment, Values, read
-from crosstraj.experiments.runs import Job, prepare
+from crosstraj.experiments.jobs import Job, prepare
 from crosstraj.experiments.tables.make import make_table
 from crosstraj.experiments.tables.results import area, read_result
 from crosstraj.report.cells import NONE, rounded

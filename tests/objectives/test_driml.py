@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from crosstraj.data.minibatches import fragments, stretches
 from crosstraj.data.rollout import Rollout
-from crosstraj.data.views import fragments, stretches
 from crosstraj.learning.learner import Learner
 from crosstraj.objectives.driml import DRIML, Batch, DRIMLConfig, near_positive
 from tests.objectives.test_methods import learner_for, random_done, rollout_for, small

@@ -32,7 +32,7 @@ from crosstraj.policies.experience import experience
 from crosstraj.randomness import Streams
 from crosstraj.runs.log import Log, read_rows
 from tests.conftest import TINY
-from tests.data.test_views import slow_fragments
+from tests.data.test_minibatches import slow_fragments
 from tests.test_train import only, remains
 
 ACTIONS, STEPS, ENVS = 5, 16, 8

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from crosstraj.config.presets import preset, with_policy
 from crosstraj.config.values import Config
-from crosstraj.data.views import Stretches, stretches, time_of
+from crosstraj.data.minibatches import Stretches, stretches, time_of
 from crosstraj.errors import BadInput
 from crosstraj.learning.learner import Learner
 from crosstraj.learning.optimiser import Averages
@@ -24,7 +24,7 @@ from crosstraj.objectives.situations import (
     cross_entropies,
 )
 from crosstraj.policies.experience import experience
-from tests.data.test_views import ragged_done, slow_fragments
+from tests.data.test_minibatches import ragged_done, slow_fragments
 from tests.learning.test_learner import bits, learner_for, moved, rollout_for
 
 ACTIONS = 3

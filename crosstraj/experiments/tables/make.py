@@ -9,12 +9,12 @@ from pathlib import Path
 
 from crosstraj.errors import BadInput
 from crosstraj.experiments.file import Experiment
-from crosstraj.experiments.runs import Job
+from crosstraj.experiments.jobs import Job
 from crosstraj.experiments.tables.about import about
-from crosstraj.experiments.tables.gains import paired
 from crosstraj.experiments.tables.gallery import course, maps, samples, temperature
 from crosstraj.experiments.tables.health import health
 from crosstraj.experiments.tables.ising import ising
+from crosstraj.experiments.tables.paired import paired
 from crosstraj.experiments.tables.results import Result, read_result
 from crosstraj.experiments.tables.returns import returns
 from crosstraj.experiments.tables.split import split

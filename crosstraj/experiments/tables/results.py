@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from crosstraj.config.groups import LevelSplit
+from crosstraj.experiments.jobs import Job
 from crosstraj.experiments.random_play import read as read_chance
-from crosstraj.experiments.runs import Job
 from crosstraj.report.reading import UNREADABLE, Rows, reached
 from crosstraj.runs.log import read_rows
 

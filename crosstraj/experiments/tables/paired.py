@@ -9,7 +9,7 @@ from crosstraj.experiments.tables.returns import by_cell, details, draw, notes
 from crosstraj.experiments.tables.scores import returns_of
 from crosstraj.report.cells import NONE, number, with_interval
 from crosstraj.report.document import marked_table
-from crosstraj.report.paired import EXACT, Verdict, in_words, is_shown, verdict
+from crosstraj.report.permutation import EXACT, Verdict, in_words, is_shown, verdict
 from crosstraj.report.statistics import RESAMPLES, Estimate, spread
 
 MEANING = (

@@ -6,8 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from crosstraj.report import paired
-from crosstraj.report.paired import Verdict, in_words, is_shown, pair, sign_flip, verdict
+from crosstraj.report import permutation
+from crosstraj.report.permutation import Verdict, in_words, is_shown, pair, sign_flip, verdict
 from crosstraj.report.statistics import Estimate
 
 NAN = float("nan")
@@ -73,7 +73,7 @@ def test_rounding_does_not_hide_a_pattern_that_is_as_far() -> None:
 def test_a_sample_of_the_patterns_agrees_with_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     gain = np.random.default_rng(0).normal(0.25, 1.0, (4, 3))
     exact = sign_flip(gain)
-    monkeypatch.setattr(paired, "EXACT", 2**11)  # fewer than the 2^12 that there are
+    monkeypatch.setattr(permutation, "EXACT", 2**11)  # fewer than the 2^12 that there are
     drawn = sign_flip(gain)
     assert drawn != exact
     assert drawn == sign_flip(gain)

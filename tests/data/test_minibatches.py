@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 import torch
 
-from crosstraj.data.views import (
+from crosstraj.data.minibatches import (
     Views,
     consecutive_views,
     deal_blocks,
