@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from crosstraj.cli.options import POSITIONAL
 from crosstraj.cli.parse import parse
+from crosstraj.config.own import words_for
 from crosstraj.cores import usable_cores
 from crosstraj.errors import BadInput, check_range
 from crosstraj.experiments.file import WEIGHTS, Experiment, Planned, Value, read
@@ -162,5 +163,6 @@ def listing(plan: Experiment, runs: list[Planned], place: Path) -> str:
     ]
     more: dict[str, Value] = {} if place == Path("runs") else {"saving.runs": str(place)}
     for run in runs:
-        lines += [f"# {run.name}", shlex.join(["crosstraj", *run.command(more)])]
+        own = words_for(str(run.values["method"]))
+        lines += [f"# {run.name}", shlex.join(["crosstraj", *run.command(more), *own])]
     return "\n".join(lines)

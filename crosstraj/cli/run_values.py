@@ -93,7 +93,7 @@ def _beside_the_point(config: Config, env: str) -> tuple[str, ...]:
 def owner_of(flag: str, config: Config) -> str:
     """Which methods, or else which policies, have a flag that this configuration lacks."""
     methods = [name for name in METHODS if flag in _flags(preset(name, "default"))]
-    if methods and not flag.startswith("--policy."):
+    if methods and not flag.startswith(("--policy.", "--no-policy.")):
         return f"belongs to {_listed(methods)}, and the method is {config.method}; leave it out"
     kinds = [kind for kind in POLICIES if flag in _flags(with_policy(Config(), kind))]
     if kinds:

@@ -65,7 +65,7 @@ def changed(config: Whole, values: Mapping[str, Any]) -> Whole:
         else:
             whole[name] = value
     for part, inside in parts.items():
-        whole[part] = replace(getattr(config, part), **inside)
+        whole[part] = replace(whole.get(part, getattr(config, part)), **inside)
     return replace(config, **whole)  # type: ignore[type-var]  # a dataclass, as said
 
 

@@ -34,6 +34,11 @@ def bring(arguments: list[str]) -> list[str]:
     return left
 
 
+def words_for(method: str) -> list[str]:
+    """What a command needs beside `--method`, for a method that was brought along."""
+    return [FLAG, OWN[method].file] if method in OWN else []
+
+
 def read_method(path: Path) -> Method:
     """Runs a file and makes its METHOD known, instead of what the same file gave before."""
     if not path.is_file():
@@ -55,7 +60,8 @@ def read_method(path: Path) -> Method:
 
 def run_file(path: Path) -> Any:
     """The module that a file makes; what goes wrong in it is said in one sentence."""
-    name = f"crosstraj_with_{re.sub(r'[^0-9A-Za-z_]', '_', path.stem)}"
+    place = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]
+    name = f"crosstraj_with_{re.sub(r'[^0-9A-Za-z_]', '_', path.stem)}_{place}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise BadInput(f"{FLAG} {path}: it is not a Python file; its name must end in .py")
@@ -75,6 +81,11 @@ def check(method: Method, path: Path) -> None:
         raise BadInput(f"{where}.name={method.name!r}: use lower-case letters, digits and _")
     if method.name in METHODS and method.name not in OWN:
         raise BadInput(f"{where}.name={method.name!r} is a method of crosstraj; choose another")
+    if method.name in OWN and Path(OWN[method.name].file).resolve() != path.resolve():
+        raise BadInput(
+            f"{where}.name={method.name!r} is the name of {OWN[method.name].file}, too; "
+            "choose another"
+        )
     if not (isinstance(config, type) and issubclass(config, ObjectiveConfig)):
         raise BadInput(f"{where}.config={config}: it must be a class made of ObjectiveConfig")
     if "__dataclass_params__" not in vars(config):  # its parent is one: frozen comes with it

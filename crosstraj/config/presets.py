@@ -8,12 +8,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from crosstraj.config.dotted import changed, dotted_fields
+from crosstraj.config.dotted import changed
 from crosstraj.config.groups import RepresentationConfig
 from crosstraj.config.methods import METHODS, PRESETS
 from crosstraj.config.phases import Phase
 from crosstraj.config.values import POLICIES, Config, objective_of
-from crosstraj.errors import unknown
+from crosstraj.errors import BadInput, unknown
+from crosstraj.objectives import NoObjective
 from crosstraj.objectives.method import OWN
 from crosstraj.policies.daac import DAACConfig
 
@@ -194,29 +195,37 @@ LAYERS: Mapping[str, tuple[Tables, ...]] = {
 
 def preset(method: str, name: str) -> Config:
     """The values of a method under a preset, before anything is overridden."""
-    config = alone(method)
     if name not in LAYERS:
         raise unknown("preset", name, PRESETS)
-    if own := OWN.get(method):
-        for value in own.method.defaults:
-            if value not in (known := dotted_fields(config)):
-                raise unknown("value", value, known)
-        config = changed(config, own.method.defaults)
+    own = OWN.get(method)
+    config = alone(method, own.method.defaults if own else {})
     for tables in LAYERS[name]:  # for a person's own method those of its policy
-        config = changed(config, tables.get("ppo" if own else method, {}))
+        config = changed(config, tables.get(config.policy.kind if own else method, {}))
     return changed(config, {"preset": name})
 
 
-def alone(method: str) -> Config:
-    """A method's objective beside a policy that learns as if it were alone."""
-    return Config(
-        method=method,
-        objective=objective_of(method)(),
-        policy=POLICIES.get(method, POLICIES["ppo"])(),
+def alone(method: str, defaults: Values) -> Config:
+    """A method's objective beside a policy that learns as if it were alone, and its `defaults`."""
+    kind = defaults.get("policy.kind", method if method in POLICIES else "ppo")
+    if kind not in POLICIES:
+        raise unknown("policy", kind, POLICIES)
+    parts = {"objective": objective_of(method)(), "policy": POLICIES[kind]()}
+    ppo = Config(
+        method="ppo",
+        objective=NoObjective(),
+        policy=POLICIES["ppo"](),
         representation=RepresentationConfig(),
         encoder_grad="rl",
         order="objective",
     )
+    for value in defaults:
+        part, _, inner = value.rpartition(".")
+        if not hasattr(parts.get(part, getattr(ppo, part, None)) if part else ppo, inner):
+            raise BadInput(
+                f"METHOD.defaults of {method} has {value!r}, which is no value of a run; "
+                "`crosstraj train --help-all` lists them"
+            )
+    return changed(ppo, {"method": method, **parts, **defaults})
 
 
 # The values that decide the defaults of others.

@@ -149,6 +149,11 @@ class Config:
                 f"method={self.method} has the objective {named.__name__}, but objective is "
                 f"{type(self.objective).__name__}; begin with preset({self.method!r}, 'default')"
             )
+        if type(self.policy) is not POLICIES[self.policy.kind]:
+            raise BadInput(
+                f"policy.kind={self.policy.kind} has other values than these; "
+                f"begin with preset({self.method!r}, 'default')"
+            )
         if self.method in POLICIES and self.policy.kind != self.method:
             raise BadInput(
                 f"method={self.method} is the policy {self.method} alone, but policy.kind="

@@ -14,6 +14,7 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
+from crosstraj.config.own import words_for
 from crosstraj.cores import usable_cores
 from crosstraj.errors import BadInput, Refusal
 from crosstraj.experiments.file import Value
@@ -106,6 +107,7 @@ def _start(job: Job, threads: int, allow_inexact: bool) -> subprocess.Popen[byte
     if allow_inexact:
         more["allow_inexact"] = True
     command = [sys.executable, "-m", "crosstraj", *job.planned.command(more)]
+    command += words_for(job.config.method)
     try:
         job.log.parent.mkdir(parents=True, exist_ok=True)
         log = job.log.open("ab")

@@ -2,8 +2,8 @@
 
 The policy similarity metric between the steps of two levels is how differently the policies of the
 two levels act now and, discounted, from there on. A contrastive loss pulls each step to the nearest
-one of the other level, and away from the rest. The data are stretches of two levels (`pairs.py`),
-played by random policies or by experts; the policy's own rollout is not used.
+one of the other level, and away from the rest. The data are stretches of two levels
+(`paired_play.py`), played by random policies or by experts; the policy's own rollout is not used.
 
 Differs from the paper: PPO takes the place of SAC.
 """

@@ -2,7 +2,7 @@
 
 reading.py       run directories: what was trained, and what it has reached up to its budget
 comparison.py    which runs may stand beside each other, and which are averaged
-statistics.py    means, spreads and intervals; paired.py, split_gains.py: of two variants
+statistics.py    means, spreads and intervals; permutation.py, split_gains.py: of two variants
 cells.py         numbers as cells; document.py: blocks as Markdown, HTML, LaTeX and JSON
 drawing.py       what all figures share; figures.py: of a comparison; curves.py: of one run
 sections/        blocks of a report; page.py: `crosstraj report`, the place to start

@@ -11,9 +11,13 @@ import pytest
 
 from crosstraj.cli.main import main
 from crosstraj.config.methods import METHODS
+from crosstraj.config.own import read_method
+from crosstraj.config.presets import preset
+from crosstraj.errors import BadInput
 from crosstraj.learning.load import read_weights
 from crosstraj.objectives import OBJECTIVES
 from crosstraj.objectives.method import OWN
+from crosstraj.policies.daac import DAACConfig
 from crosstraj.runs.log import Log, read_rows
 from tests.conftest import TINY
 
@@ -125,7 +129,10 @@ def test_without_its_file_a_run_is_refused_in_one_sentence(
         (FILE.read_text().replace('name="inverse"', 'name="ctrl"'), "is a method of crosstraj"),
         (FILE.read_text().replace("@dataclass(frozen=True)\n", "", 1), "put @dataclass"),
         (FILE.read_text().replace("hidden: int = 256", "hidden: int"), "give hidden of"),
-        (FILE.read_text().replace('"order"', '"orders"'), "unknown value 'orders'"),
+        (
+            FILE.read_text().replace('"order"', '"orders"'),
+            "has 'orders', which is no value of a run",
+        ),
     ],
 )
 def test_a_file_that_is_no_method_is_refused_in_one_sentence(
@@ -138,3 +145,39 @@ def test_a_file_that_is_no_method_is_refused_in_one_sentence(
     assert main(["check", "--with", str(tmp_path / "absent.py")]) == 2
     assert "there is no such file" in capsys.readouterr().err
     sys.modules.pop("crosstraj_with_mine", None)
+
+
+def test_defaults_may_choose_the_policy_and_hold_from_the_start(tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(
+        FILE.read_text()
+        .replace('"order": "joint"', '"policy.kind": "daac", "policy.value_every": 4')
+        .replace('return 2, "a frame and the next"', 'return 300, "a long stretch"')
+        .replace('"encoder_grad": "both"', '"encoder_grad": "both", "rollout_steps": 512')
+    )
+    read_method(path)
+    config = preset("inverse", "default")
+    assert (config.policy.kind, config.policy.value_every, config.rollout_steps) == ("daac", 4, 512)
+    assert type(config.policy) is DAACConfig
+    assert preset("inverse", "procgen").envs == 64  # the community's values for its policy
+
+
+def test_two_files_cannot_have_one_name(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(FILE.read_text())
+    read_method(FILE)
+    read_method(FILE)  # the same file again is the same method
+    with pytest.raises(BadInput, match=r"is the name of .*own_objective\.py, too"):
+        read_method(tmp_path / "mine.py")
+
+
+def test_an_experiment_hands_the_file_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(
+        'name = "mine"\ntitle = "Mine"\nreproduces = "Nothing."\nframes = 1024\n'
+        'games = ["starpilot"]\nseeds = [0]\nmethods = ["inverse"]\n'
+    )
+    assert main(["experiment", str(file), "--list", *WITH]) == 0
+    (command,) = [line for line in capsys.readouterr().out.splitlines() if line[0] != "#"]
+    assert command.endswith(f"--with {FILE}")
