@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from crosstraj.cli.options import POSITIONAL
 from crosstraj.cli.parse import parse
-from crosstraj.config.own import words_for
+from crosstraj.config.methods import words_for
 from crosstraj.cores import usable_cores
 from crosstraj.errors import BadInput, check_range
 from crosstraj.experiments.file import WEIGHTS, Experiment, Planned, Value, read

@@ -76,3 +76,11 @@ PRESETS = {
         "crosstraj/config/presets.py names it beside each value",
     ),
 }
+
+FLAG = "--with"
+BROUGHT: dict[str, str] = {}  # the files of methods that were named with it, by method
+
+
+def words_for(method: str) -> list[str]:
+    """What a command needs beside `--method`, for a method that was brought along."""
+    return [FLAG, BROUGHT[method]] if method in BROUGHT else []

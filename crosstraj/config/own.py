@@ -12,13 +12,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from crosstraj.config.methods import METHODS, Entry
+from crosstraj.config.methods import BROUGHT, FLAG, METHODS, Entry
 from crosstraj.errors import BadInput
 from crosstraj.objectives import OBJECTIVES
 from crosstraj.objectives.base import Objective, ObjectiveConfig
 from crosstraj.objectives.method import OWN, Brought, Method
-
-FLAG = "--with"
 
 
 def bring(arguments: list[str]) -> list[str]:
@@ -32,11 +30,6 @@ def bring(arguments: list[str]) -> list[str]:
         else:
             left.append(word)
     return left
-
-
-def words_for(method: str) -> list[str]:
-    """What a command needs beside `--method`, for a method that was brought along."""
-    return [FLAG, OWN[method].file] if method in OWN else []
 
 
 def read_method(path: Path) -> Method:
@@ -54,6 +47,7 @@ def read_method(path: Path) -> Method:
         method, str(path), hashlib.sha256(path.read_bytes()).hexdigest()[:16]
     )
     METHODS[method.name] = Entry(method.summary, str(path))
+    BROUGHT[method.name] = str(path)
     OBJECTIVES[method.config] = method.objective
     return method
 

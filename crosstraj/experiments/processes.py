@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 
-from crosstraj.config.own import words_for
+from crosstraj.config.methods import words_for
 from crosstraj.cores import usable_cores
 from crosstraj.errors import BadInput, Refusal
 from crosstraj.experiments.file import Value

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from crosstraj.cli.main import main
-from crosstraj.config.methods import METHODS
+from crosstraj.config.methods import BROUGHT, METHODS
 from crosstraj.config.own import read_method
 from crosstraj.config.presets import preset
 from crosstraj.errors import BadInput
@@ -37,6 +37,7 @@ def forget() -> None:
     for name in list(OWN):
         OBJECTIVES.pop(OWN.pop(name).method.config)
         METHODS.pop(name)
+        BROUGHT.pop(name)
 
 
 @pytest.fixture(scope="module")
