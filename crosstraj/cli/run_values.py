@@ -74,17 +74,17 @@ def parse_config(
         arguments,
         default=kind(start),  # type: ignore[call-arg]  # each such command begins with it
         everyday=EVERYDAY,
-        hidden=_beside_the_point(start, start.env),
+        hidden=_beside_the_point(start),
         elsewhere=lambda flag: owner_of(flag, start),
         adapt=adapt,
     )
 
 
-def _beside_the_point(config: Config, env: str) -> tuple[str, ...]:
+def _beside_the_point(config: Config) -> tuple[str, ...]:
     """The groups of values that do nothing for this method in this environment."""
     idle = {
-        "procgen": env not in GAMES,
-        "ising": env != "ising",
+        "procgen": config.env not in GAMES,
+        "ising": config.env != "ising",
         "representation": isinstance(config.objective, NoObjective),
     }
     return tuple(group for group, rests in idle.items() if rests)

@@ -9,6 +9,7 @@ from typing import Any
 
 from crosstraj.config.phases import in_words
 from crosstraj.config.values import Config
+from crosstraj.objectives.complaints import ONE_WAY
 
 FEW = 10.0  # an effective rank below this, if it was more than twice as high at first, has fallen
 
@@ -83,7 +84,7 @@ def verdict(
     folded = fallen_rank(rank_before, metrics.get("feature_rank", math.nan))
     if "codes_about_level" not in metrics or "view_cosine" not in metrics:
         return folded
-    collapsed = metrics["view_cosine"] > 0.95
+    collapsed = metrics["view_cosine"] > ONE_WAY
     share = min(1.0, max(0.0, metrics["codes_about_level"]))
     where = "level" if levels else "episode"
     parts = [

@@ -2,6 +2,8 @@
 
 import math
 
+ONE_WAY = 0.95  # a mean cosine of views above this means that they point one way: collapsed
+
 
 def collapse(metrics: dict[str, float], clusters: int) -> str | None:
     """Have all views come to point one way?
@@ -10,7 +12,7 @@ def collapse(metrics: dict[str, float], clusters: int) -> str | None:
     beside its value for random unit vectors of the same shape.
     """
     cosine = metrics.get("view_cosine", 0.0)
-    if cosine <= 0.95:
+    if cosine <= ONE_WAY:
         return None
     return (
         f"the representation has collapsed: views have a mean cosine of {cosine:.3f} (random "
