@@ -44,7 +44,7 @@ def variants() -> dict[str, Config]:
         rows[f"N {n}"] = replace(base, envs=n)
     for piece in (16, 32, 64, 128, 512):
         rows[f"piece {piece}"] = replace(base, machine=replace(base.machine, piece=piece))
-    torch_kernels = MachineConfig()
+    torch_kernels = MachineConfig(kernels="torch")
     rows["torch's kernels, piece 128"] = replace(base, machine=torch_kernels)
     frugal = replace(base.machine, low_memory=True, piece=64)
     rows["low memory, piece 64"] = replace(base, machine=frugal)

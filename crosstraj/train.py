@@ -76,7 +76,9 @@ def recover(training: Training, run: Run, trouble: NonFinite) -> None:
 
 def train(config: Config, run: Run, display: Display, stop: Stop) -> dict[str, Any]:
     """Train until the budget is spent; returns the summary that the run directory then holds."""
-    training = Training(config)
+    training = Training(config, run.saved_fact("kernels"))
+    run.facts["kernels"] = training.config.machine.kernels  # chosen, now that frames are known
+    display.say(training.kernels)
     resume(training, run, display)
     if config.saving.tensorboard:
         show_in_tensorboard(run.metrics, run.directory / "tensorboard", run.warn)

@@ -94,22 +94,24 @@ class MachineConfig:
     """CPU threads; 0 takes all cores."""
     piece: int = 128
     """Frames per forward pass of the encoder; small pieces keep activations in the cache."""
-    kernels: Literal["torch", "native"] = "torch"
-    """Convolutions: torch's, or our own in C (faster on most CPUs, compiled at first use)."""
+    kernels: Literal["auto", "native", "torch"] = "auto"
+    """Kernels of the encoder: native is our own C code, compiled once by the machine's compiler;
+    auto takes it where it can, and torch's elsewhere. The run says which."""
     low_memory: bool = False
     """Recompute activations instead of keeping them: slower, less memory (docs/performance.md)."""
     compile: bool = False
     """Use torch.compile on the encoder: needs a C++ compiler, changes rounding, gains a little."""
-    bfloat16: bool = False
-    """Run the encoder under bfloat16 autocast: for accelerators, and CPUs with AVX512_BF16."""
+    precision: Literal["fp32", "bf16"] = "fp32"
+    """Products in the encoder: bf16 keeps weights, sums and losses in float32, and is faster on
+    accelerators and on CPUs with AVX512_BF16."""
 
     def __post_init__(self) -> None:
         check_range(self, "machine.", "piece", at_least=1)
         check_range(self, "machine.", "threads", at_least=0)
         if not re.fullmatch(r"cpu|cuda(:\d+)?", self.device):
             raise BadInput(f"machine.device={self.device}: must be cpu, cuda or cuda:NUMBER")
-        if self.kernels == "native" and (self.device != "cpu" or self.compile or self.bfloat16):
-            raise BadInput("machine.kernels=native is for the CPU, in float32, and not compiled")
+        if self.kernels == "native" and (self.device != "cpu" or self.compile):
+            raise BadInput("machine.kernels=native is for the CPU, and not compiled; use auto")
         if self.compile and self.device == "cpu" and not shutil.which(os.environ.get("CXX", "g++")):
             raise BadInput(
                 "machine.compile=True needs a C++ compiler: install g++, or leave it off"
@@ -122,8 +124,9 @@ class MachineConfig:
 
     def rounding(self) -> dict[str, Any]:
         """What may change a last bit, beside threads and compile, which are asked of torch."""
-        names = ("device", "piece", "kernels", "low_memory", "bfloat16")
-        return {name: getattr(self, name) for name in names}
+        names = ("device", "piece", "kernels", "low_memory")
+        facts = {name: getattr(self, name) for name in names}
+        return facts | {"bfloat16": self.precision == "bf16"}
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,7 @@ def from_dict(values: dict[str, Any]) -> Config:
     """The inverse of `to_dict`; values that this version does not know are refused."""
     usual = Config()
     try:
+        values = values | {"machine": _machine(values["machine"])}
         objective = objective_of(values.get("method", ""))
         later = {k: v for k, v in _before("objective").items() if hasattr(objective, k)}
         phases, policy = values.get("phases", ()), values["policy"]
@@ -68,6 +69,12 @@ def from_dict(values: dict[str, Any]) -> Config:
         return Config(**parts)
     except (AttributeError, KeyError, TypeError) as error:
         raise BadInput(f"this configuration does not fit this version: {error}") from error
+
+
+def _machine(values: dict[str, Any]) -> dict[str, Any]:
+    """Runs were written with a switch, bfloat16, before there was a precision to choose."""
+    kept = {name: value for name, value in values.items() if name != "bfloat16"}
+    return kept | ({"precision": "bf16"} if values.get("bfloat16") else {})
 
 
 def _before(part: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from crosstraj.config.groups import (
 from crosstraj.config.methods import METHODS, PRESETS
 from crosstraj.config.phases import EncoderGrad, Phase, check_phases
 from crosstraj.cores import usable_cores
-from crosstraj.envs import GAMES, IsingConfig, ProcgenConfig
+from crosstraj.envs import IsingConfig, ProcgenConfig
 from crosstraj.errors import BadInput, check_range, unknown
 from crosstraj.nn.encoders import FEATURES, EncoderKind, FeatureNorm, Pooling, SplitAt
 from crosstraj.objectives import (
@@ -106,12 +106,10 @@ class Config:
                 f"policy.minibatches={self.policy.minibatches} is more than the "
                 f"{self.rollout_frames} frames of a rollout; lower it, or raise rollout_steps"
             )
-        if self.machine.kernels == "native" and (
-            self.encoder == "lattice" or self.frame_stack != 1 or self.env not in GAMES
-        ):
+        if self.machine.kernels == "native" and self.encoder == "lattice":
             raise BadInput(
-                "machine.kernels=native is for encoder=impala, laptop or slim on single Procgen "
-                "frames; use machine.kernels=torch"
+                "machine.kernels=native is for encoder=impala, laptop or slim; use "
+                "machine.kernels=auto"
             )
         if self.encoder == "lattice" and self.pooling != "none":
             raise BadInput(
@@ -188,7 +186,7 @@ class Config:
         if self.machine.compile:
             raise BadInput(
                 "machine.compile=True cannot pass a gradient twice, which one pass with the policy "
-                "does once per rollout; use machine.kernels=native, or policy.stretch=0"
+                "does once per rollout; leave it off, or use policy.stretch=0"
             )
 
     def _check_anchor(self) -> None:

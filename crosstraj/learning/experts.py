@@ -174,9 +174,9 @@ def read_expert(run: Path, level: int, config: Config) -> Agent:
                 "with objective.experts"
             )
     # On the machine of the run that learns from it, but in full precision.
-    machine = replace(config.machine, compile=False, bfloat16=False)
-    if trained.encoder == "lattice":  # for which there are no other kernels
-        machine = replace(machine, kernels="torch")
+    machine = replace(config.machine, compile=False, precision="fp32")
+    if machine.kernels == "native":  # where there are none for this expert, it has torch's
+        machine = replace(machine, kernels="auto")
     return load(run, machine=machine).agent.requires_grad_(False)
 
 

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from crosstraj.config.values import Config
 from crosstraj.errors import BadInput
+from crosstraj.learning.kernels import settled
 from crosstraj.nn.encoders import ImageEncoder, Impala
 from crosstraj.objectives import Objective, make_objective
 from crosstraj.policies import Agent, Policy, make_policy
@@ -24,6 +25,7 @@ def make_networks(
     The agent's weights have a stream of their own: with equal seeds every method begins with the
     same encoder and heads.
     """
+    config, _ = settled(config, image)
     device = torch.device(config.machine.device)
     heads = generator(config.seed, OBJECTIVES)
     with own_global_generator(heads):
@@ -42,9 +44,8 @@ def make_networks(
     )
     policy.agent.to(device)
     for encoder in encoders_of(policy.agent):
-        encoder.autocast = config.machine.bfloat16
-        if config.machine.kernels == "native":
-            assert isinstance(encoder, Impala), "there are no kernels for encoder=lattice"
+        encoder.autocast = config.machine.precision == "bf16"
+        if isinstance(encoder, Impala) and config.machine.kernels == "native":
             encoder.use_native()
     with own_global_generator(heads):
         objective.attach(policy.agent.encoder)

@@ -1,9 +1,8 @@
 """The parts of a run and its whole state: what `train` plays with, and what a checkpoint holds."""
 
 import importlib
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, assert_never
 
 import torch
@@ -15,9 +14,10 @@ from crosstraj.data.collect import Collector
 from crosstraj.data.returns import RewardNormaliser
 from crosstraj.data.rollout import Rollout
 from crosstraj.data.skills import begun
-from crosstraj.envs import make_envs, savable
+from crosstraj.envs import GAMES, image_and_actions, make_envs, savable, shown_by
 from crosstraj.learning.evaluation import Episode, Examiner
 from crosstraj.learning.experts import make_source
+from crosstraj.learning.kernels import prepare, settled
 from crosstraj.learning.learner import Learner
 from crosstraj.randomness import ENVIRONMENTS, Streams, derived_seed
 from crosstraj.runs.codec import State
@@ -25,23 +25,17 @@ from crosstraj.runs.codec import State
 PATIENCE = 10  # rollbacks to one checkpoint before a run gives up
 
 
-@contextmanager
-def importing(module: str) -> Iterator[None]:
-    """Import a module that takes seconds beside something else that takes seconds."""
-    thread = threading.Thread(target=importlib.import_module, args=(module,))
-    thread.start()
-    try:
-        yield
-    finally:
-        thread.join()
-
-
 class Training:
     """Everything that a run consists of. `state_dict` is the whole truth: nothing else survives."""
 
-    def __init__(self, config: Config) -> None:
-        self.config, self.streams = config, Streams(config.seed)
-        with importing("torch._dynamo"):  # Adam will; the engine's start leaves a core to it
+    def __init__(self, config: Config, kernels: str | None = None) -> None:
+        """kernels: those that the run's checkpoint was written with, if there is one."""
+        self.streams = Streams(config.seed)
+        with ThreadPoolExecutor() as beside:  # what takes seconds, as does the engine's start
+            beside.submit(importlib.import_module, "torch._dynamo")  # Adam will
+            if config.env in GAMES:  # else the size of a frame is not known yet
+                shown = shown_by(config.env, ising=config.ising, frame_stack=config.frame_stack)
+                beside.submit(prepare, config, shown[0])
             self.envs = make_envs(
                 config.env,
                 config.envs,
@@ -52,6 +46,9 @@ class Training:
                 frame_stack=config.frame_stack,
                 copy=False,
             )
+        image, _ = image_and_actions(self.envs)
+        config, self.kernels = settled(config, image, kernels)
+        self.config = config
         self.learner = Learner(config, self.envs, self.streams)
         self.source = self.learner.objective.source = make_source(config, self.envs)
         self.collector = Collector(

@@ -15,6 +15,7 @@ from torch.utils.checkpoint import checkpoint
 
 from crosstraj.nn.heads import linear
 from crosstraj.nn.native import Shape, Trunk
+from crosstraj.nn.pooling import MaxPool
 
 ImpalaKind = Literal["impala", "laptop", "slim"]
 EncoderKind = Literal[ImpalaKind, "lattice"]
@@ -71,7 +72,7 @@ def impala_stages(
     layers: list[nn.Module] = []
     for stage, out in enumerate(shape.channels):
         stride = shape.stride if stage == 0 else 1
-        layers += [convolution(channels, out, stride, rng), nn.MaxPool2d(3, stride=2, padding=1)]
+        layers += [convolution(channels, out, stride, rng), MaxPool()]
         layers += [Residual(out, rng) for _ in range(shape.blocks)]
         channels = out
         height, width = (math.ceil(math.ceil(side / stride) / 2) for side in (height, width))
@@ -175,14 +176,22 @@ class Impala(ImageEncoder):
         shape = SHAPES[kind]
         stages, map_size = impala_stages(image, shape, rng)
         super().__init__(stages, map_size, feature_norm, rng, pooling, width)
-        self.shape, self.native = shape, cast(Trunk | None, None)
+        self.image, self.shape, self.native = image, shape, cast(Trunk | None, None)
 
     def map(self, frames: Tensor) -> Tensor:
         return super().map(frames) if self.native is None else self.native(frames)
 
     def use_native(self) -> None:
-        """Our own convolutions instead of the library's, from now on."""
-        self.native = Trunk(self.stages.parameters(), self.shape)
+        """Our own kernels instead of the library's, from now on.
+
+        In bfloat16 its convolutions are near the machine's limit, and its pooling is far from it.
+        """
+        if not self.autocast:
+            self.native = Trunk(self.stages.parameters(), self.shape, self.image)
+            return
+        for stage in self.stages:
+            if isinstance(stage, MaxPool):
+                stage.use_native()
 
 
 class Lattice(ImageEncoder):

@@ -1,7 +1,7 @@
-// IMPALA's convolutions on a CPU, for frames of 64 x 64 x 3: one image at a time through every layer, so
-// that its activations stay in the core's cache, forward and back. `native.py` compiles and calls it, once
-// for each STRIDE of the first convolution (2: `laptop`), number of channels in the MIDDLE stage (16: `slim`)
-// and number of residual BLOCKS in a stage (1: `slim`).
+// IMPALA's convolutions on a CPU: one image at a time through every layer, so that its activations stay in
+// the core's cache, forward and back. `native.py` compiles and calls it, once for each size of a frame
+// (HEIGHT, WIDTH, CHANNELS), STRIDE of the first convolution (2: `laptop`), number of channels in the MIDDLE
+// stage (16: `slim`) and number of residual BLOCKS in a stage (1: `slim`).
 //
 // Images are NHWC with a border of one pixel; channels come in groups of 16. GCC's vector extension keeps
 // it portable: the compiler chooses the instructions. No state. Threads are OpenMP's, hence PyTorch's own:
@@ -15,9 +15,9 @@ typedef float v8 __attribute__((vector_size(32), aligned(4), may_alias));
 typedef int32_t i8 __attribute__((vector_size(32), aligned(4), may_alias));
 typedef uint8_t u8 __attribute__((vector_size(8), aligned(1), may_alias));
 
-#define PATCH (3 * 3 * 3)  // what one pixel of the first convolution's result reads
+#define PATCH (3 * 3 * CHANNELS)  // what one pixel of the first convolution's result reads
 #define INLINE static inline __attribute__((always_inline))
-#define PAD(w, c) (((w) + 2) * ((w) + 2) * (c))        // floats of a W x W image with its border
+#define PAD(h, w, c) (((h) + 2) * ((w) + 2) * (c))      // floats of an H x W image with its border
 #define AT(y, x, w, c) (((y) * ((w) + 2) + (x)) * (c))  // where a pixel is, border included
 
 // What happens to a convolution's result: + bias, relu, zero where mask <= 0, + add. Null: not done.
@@ -60,15 +60,15 @@ INLINE void conv_tile(const int P, const float *in, int c, const int K, const in
         }
 }
 
-// 3x3 convolution of a W x W image; weights [co/16][ky][kx][ci][16]. The image has c channels and a border
+// 3x3 convolution of an H x W image; weights [co/16][ky][kx][ci][16]. The image has c channels and a border
 // (rows = 3), or holds for each pixel of the result the c numbers that it reads (rows = 1).
-INLINE void conv_any(const float *in, const int c, const int rows, int W, const float *w, float *out,
-                     int co, Then t) {
+INLINE void conv_any(const float *in, const int c, const int rows, int H, int W, const float *w,
+                     float *out, int co, Then t) {
     const int K = rows * c;
     for (int b = 0; b < co; b += 16, w += rows * K * 16) {
         Then u = t;
         if (u.bias) u.bias += b;
-        for (int y = 0; y < W; y++)
+        for (int y = 0; y < H; y++)
             for (int x = 0; x < W;) {
                 const float *a = in + (rows == 3 ? AT(y, x, W, c) : (y * W + x) * c);
                 int row = (W + 2) * c, at = AT(y + 1, x + 1, W, co) + b, left = W - x;
@@ -76,18 +76,23 @@ INLINE void conv_any(const float *in, const int c, const int rows, int W, const 
                     conv_tile(4, a, c, K, rows, row, w, out, co, at, u), x += 4;
                 } else if (left % 6 == 0) {
                     conv_tile(6, a, c, K, rows, row, w, out, co, at, u), x += 6;
-                } else {
+                } else if (left >= 5) {
                     conv_tile(5, a, c, K, rows, row, w, out, co, at, u), x += 5;
+                } else {
+                    conv_tile(1, a, c, K, rows, row, w, out, co, at, u), x += 1;
                 }
             }
     }
 }
 
-static void conv(const float *in, int c, int W, const float *w, float *out, int co, Then t) {
-    if (c == 3 && STRIDE == 1) conv_any(in, 3, 3, W, w, out, co, t);  // constants: loops are unrolled
-    else if (c == 3) conv_any(in, PATCH, 1, W, w, out, co, t);
-    else if (c == 16) conv_any(in, 16, 3, W, w, out, co, t);
-    else conv_any(in, 32, 3, W, w, out, co, t);
+static void conv(const float *in, int c, int H, int W, const float *w, float *out, int co, Then t) {
+    if (c == 16) conv_any(in, 16, 3, H, W, w, out, co, t);  // constants: loops are unrolled
+    else conv_any(in, 32, 3, H, W, w, out, co, t);
+}
+
+static void first_conv(const float *in, int H, int W, const float *w, float *out, Then t) {
+    if (STRIDE == 1) conv_any(in, CHANNELS, 3, H, W, w, out, 16, t);
+    else conv_any(in, PATCH, 1, H, W, w, out, 16, t);
 }
 
 INLINE void grad_tile(const int P, const float *in, int c, int line, const float *g, int co, int W,
@@ -111,18 +116,20 @@ INLINE void grad_tile(const int P, const float *in, int c, int line, const float
 
 // Adds to the weights' gradient dw [ky][kx][ci][co], and to the bias' gradient that follows it; a few
 // lines at a time, for the L1 cache.
-INLINE void conv_grad_any(const float *in, const int c, const int rows, int W, const float *g,
-                          const int co, float *dw) {
+INLINE void conv_grad_any(const float *in, const int c, const int rows, int H, int W,
+                          const float *g, const int co, float *dw) {
     const int K = rows * c, line = rows == 3 ? (W + 2) * c : W * c;
-    int lines = W == 8 ? 8 : 4;
-    for (int y = 0; y < W; y += lines) {
+    for (int y = 0, lines; y < H; y += lines) {
+        lines = H == 8 ? 8 : H - y < 4 ? H - y : 4;
         const float *gy = g + AT(y + 1, 1, W, co);
         for (int ky = 0; ky < rows; ky++)
             for (int b = 0; b < co; b += 16)
                 for (int k = 0; k < K;) {
                     const float *a = in + (y + ky) * line + k;
                     float *d = dw + (ky * K + k) * co + b;
-                    if (K - k == 9) {
+                    if (K - k == 3) {
+                        grad_tile(3, a, c, line, gy + b, co, W, lines, d), k += 3;
+                    } else if (K - k == 9) {
                         grad_tile(5, a, c, line, gy + b, co, W, lines, d), k += 5;
                     } else if (K - k == 4) {
                         grad_tile(4, a, c, line, gy + b, co, W, lines, d), k += 4;
@@ -139,24 +146,26 @@ INLINE void conv_grad_any(const float *in, const int c, const int rows, int W, c
     }
 }
 
-static void conv_grad(const float *in, int c, int W, const float *g, int co, float *dw) {
-    if (c == 3 && STRIDE == 1) conv_grad_any(in, 3, 3, W, g, 16, dw);
-    else if (c == 3) conv_grad_any(in, PATCH, 1, W, g, 16, dw);
-    else if (co == 16) conv_grad_any(in, c, 3, W, g, 16, dw);
-    else conv_grad_any(in, c, 3, W, g, 32, dw);
+static void conv_grad(const float *in, int c, int H, int W, const float *g, int co, float *dw) {
+    if (co == 16) conv_grad_any(in, c, 3, H, W, g, 16, dw);
+    else conv_grad_any(in, c, 3, H, W, g, 32, dw);
 }
 
-static void border(float *a, int W, int c, float value) {
-    for (int i = 0; i < W + 2; i++)
-        for (int k = 0; k < c; k++)
-            a[AT(0, i, W, c) + k] = a[AT(W + 1, i, W, c) + k] = a[AT(i, 0, W, c) + k] =
-                a[AT(i, W + 1, W, c) + k] = value;
+static void first_conv_grad(const float *in, int H, int W, const float *g, float *dw) {
+    if (STRIDE == 1) conv_grad_any(in, CHANNELS, 3, H, W, g, 16, dw);
+    else conv_grad_any(in, PATCH, 1, H, W, g, 16, dw);
 }
 
-// 3x3 max pooling, stride 2, of a 2W x 2W image whose border is -inf; which of the nine won goes to won,
+static void border(float *a, int H, int W, int c, float value) {
+    for (int i = 0; i < (W + 2) * c; i++) a[i] = a[AT(H + 1, 0, W, c) + i] = value;
+    for (int y = 1; y <= H; y++)
+        for (int k = 0; k < c; k++) a[AT(y, 0, W, c) + k] = a[AT(y, W + 1, W, c) + k] = value;
+}
+
+// 3x3 max pooling, stride 2, of a 2H x 2W image whose border is -inf; which of the nine won goes to won,
 // unless that is null.
-INLINE void pool_any(const float *in, int W, int c, float *out, uint8_t *won) {
-    for (int y = 0; y < W; y++)
+INLINE void pool_any(const float *in, int H, int W, int c, float *out, uint8_t *won) {
+    for (int y = 0; y < H; y++)
         for (int x = 0; x < W; x++)
             for (int b = 0; b < c; b += 8) {
                 v8 most = *(v8 *)(in + AT(2 * y, 2 * x, 2 * W, c) + b);
@@ -173,14 +182,14 @@ INLINE void pool_any(const float *in, int W, int c, float *out, uint8_t *won) {
             }
 }
 
-static void pool(const float *in, int W, int c, float *out, uint8_t *won) {
-    if (won) pool_any(in, W, c, out, won);
-    else pool_any(in, W, c, out, NULL);  // a constant, so that no winner is looked for
+static void pool(const float *in, int H, int W, int c, float *out, uint8_t *won) {
+    if (won) pool_any(in, H, W, c, out, won);
+    else pool_any(in, H, W, c, out, NULL);  // a constant, so that no winner is looked for
 }
 
-static void pool_back(const float *g, int W, int c, float *out, const uint8_t *won) {
-    memset(out, 0, sizeof(float) * PAD(2 * W, c));
-    for (int y = 0; y < W; y++)
+static void pool_back(const float *g, int H, int W, int c, float *out, const uint8_t *won) {
+    memset(out, 0, sizeof(float) * PAD(2 * H, 2 * W, c));
+    for (int y = 0; y < H; y++)
         for (int x = 0; x < W; x++)
             for (int b = 0; b < c; b += 8, won += 8) {
                 v8 a = *(v8 *)(g + AT(y + 1, x + 1, W, c) + b);
@@ -196,14 +205,20 @@ static void relu(const float *x, float *y, int n) {
     for (int i = 0; i < n; i++) y[i] = x[i] > 0 ? x[i] : 0;
 }
 
-enum { STAGES = 3, FRAME = 64 * 64 * 3, TOP = 64 / STRIDE, END = TOP / 8, RESULT = END * END * 32 };
-static const int CI[] = {3, 16, MIDDLE}, CO[] = {16, MIDDLE, 32};
-static const int SIZE[] = {TOP / 2, TOP / 4, TOP / 8};  // after pooling
+enum { STAGES = 3, LINE = WIDTH * CHANNELS, FRAME = HEIGHT * LINE };
+enum { TALL = HEIGHT / STRIDE, WIDE = WIDTH / STRIDE };  // what the first convolution gives
+enum { END = TALL / 8, ACROSS = WIDE / 8 * 32, RESULT = END * ACROSS };  // lines, and numbers in each
+static const int CI[] = {CHANNELS, 16, MIDDLE}, CO[] = {16, MIDDLE, 32};
+// After pooling:
+static const int TALLS[] = {TALL / 2, TALL / 4, TALL / 8}, WIDES[] = {WIDE / 2, WIDE / 4, WIDE / 8};
+#define MAP(s) PAD(TALLS[s], WIDES[s], CO[s])
 
 // Kept per image for the way back: of each stage a and h of every block, and y; the winners of the poolings.
 #define MAPS (2 * BLOCKS + 1)
-#define FLOATS (MAPS * (PAD(TOP / 2, 16) + PAD(TOP / 4, MIDDLE) + PAD(TOP / 8, 32)))
-#define KEPT (FLOATS + (TOP / 2 * TOP / 2 * 16 + TOP / 4 * TOP / 4 * MIDDLE + RESULT) / 4)
+#define PADS(part, c) PAD(TALL / part, WIDE / part, c)
+#define PIXELS(part) ((TALL / part) * (WIDE / part))
+#define FLOATS (MAPS * (PADS(2, 16) + PADS(4, MIDDLE) + PADS(8, 32)))
+#define KEPT (FLOATS + (PIXELS(2) * 16 + PIXELS(4) * MIDDLE + PIXELS(8) * 32) / 4)
 #define PARAMS(c, co) (9 * (c) * (co) + (co))
 
 int kept(void) { return KEPT; }
@@ -213,13 +228,13 @@ typedef struct {
 } Room;
 
 static Room room(int keep) {
-    Room r = {calloc(PAD(64, 3), sizeof(float))};
-    if (STRIDE > 1) r.patches = malloc(sizeof(float) * TOP * TOP * PATCH);
+    Room r = {calloc(PAD(HEIGHT, WIDTH, CHANNELS), sizeof(float))};
+    if (STRIDE > 1) r.patches = malloc(sizeof(float) * TALL * WIDE * PATCH);
     for (int s = 0; s < STAGES; s++) {
-        r.wide[s] = malloc(sizeof(float) * PAD(2 * SIZE[s], CO[s]));
-        r.grad[s] = calloc(PAD(SIZE[s], CO[s]), sizeof(float));
-        r.inner[s] = calloc(PAD(SIZE[s], CO[s]), sizeof(float));
-        border(r.wide[s], 2 * SIZE[s], CO[s], -INFINITY);
+        r.wide[s] = malloc(sizeof(float) * PAD(2 * TALLS[s], 2 * WIDES[s], CO[s]));
+        r.grad[s] = calloc(MAP(s), sizeof(float));
+        r.inner[s] = calloc(MAP(s), sizeof(float));
+        border(r.wide[s], 2 * TALLS[s], 2 * WIDES[s], CO[s], -INFINITY);
     }
     r.own = keep ? NULL : calloc(KEPT, sizeof(float));
     return r;
@@ -233,19 +248,20 @@ static void leave(Room r) {
 // What the first convolution reads of a frame: the image with its border; or, where it skips pixels, all
 // that each pixel of the result needs.
 static const float *load(Room r, const uint8_t *frame) {
-    for (int y = 0; y < 64; y++)
-        for (int i = 0; i < 192; i++)
-            r.image[AT(y + 1, 1, 64, 3) + i] = frame[y * 192 + i] * (1 / 255.f);
+    for (int y = 0; y < HEIGHT; y++)
+        for (int i = 0; i < LINE; i++)
+            r.image[AT(y + 1, 1, WIDTH, CHANNELS) + i] = frame[y * LINE + i] * (1 / 255.f);
     if (STRIDE == 1) return r.image;
     float *to = r.patches;
-    for (int y = 0; y < TOP; y++)
-        for (int x = 0; x < TOP; x++)
-            for (int ky = 0; ky < 3; ky++, to += 9)
-                memcpy(to, r.image + AT(STRIDE * y + ky, STRIDE * x, 64, 3), 9 * sizeof(float));
+    for (int y = 0; y < TALL; y++)
+        for (int x = 0; x < WIDE; x++)
+            for (int ky = 0; ky < 3; ky++, to += 3 * CHANNELS)
+                memcpy(to, r.image + AT(STRIDE * y + ky, STRIDE * x, WIDTH, CHANNELS),
+                       3 * CHANNELS * sizeof(float));
     return r.patches;
 }
 
-// Image i of frames [n,64,64,3] -> out [n,END,END,32]. params: per layer weights as in conv, then bias.
+// Image i of frames [n,HEIGHT,WIDTH,CHANNELS] -> out [n,END,WIDE/8,32]. params: per layer weights as in conv, then bias.
 // keep: [n, KEPT], or null when no gradient follows.
 static void forward_one(Room r, int i, const uint8_t *frames, const float *params, float *keep,
                         float *out) {
@@ -253,24 +269,26 @@ static void forward_one(Room r, int i, const uint8_t *frames, const float *param
     float *k = keep ? keep + (long)i * KEPT : r.own;
     uint8_t *won = keep ? (uint8_t *)(k + FLOATS) : NULL;
     for (int s = 0; s < STAGES; s++) {
-        int c = CO[s], W = SIZE[s], size = PAD(W, c), step = PARAMS(c, c);
+        int c = CO[s], H = TALLS[s], W = WIDES[s], size = MAP(s), step = PARAMS(c, c);
         float *y = k + 2 * BLOCKS * size;
-        conv(x, CI[s], 2 * W, w, r.wide[s], c, (Then){w + 9 * CI[s] * c});
+        Then bias = {w + 9 * CI[s] * c};
+        if (s) conv(x, CI[s], 2 * H, 2 * W, w, r.wide[s], c, bias);
+        else first_conv(x, 2 * H, 2 * W, w, r.wide[s], bias);
         w += PARAMS(CI[s], c);
-        pool(r.wide[s], W, c, y, won);
-        if (keep) won += W * W * c, border(y, W, c, 0);
+        pool(r.wide[s], H, W, c, y, won);
+        if (keep) won += H * W * c, border(y, H, W, c, 0);
         for (int b = 0; b < BLOCKS; b++, w += 2 * step) {
             float *a = keep ? k + 2 * b * size : k, *h = a + size;  // else used twice: less cache
             relu(y, a, size);
-            if (keep) border(h, W, c, 0);
-            conv(a, c, W, w, h, c, (Then){w + 9 * c * c, 1});
-            conv(h, c, W, w + step, y, c, (Then){w + step + 9 * c * c, 0, NULL, y});
+            if (keep) border(h, H, W, c, 0);
+            conv(a, c, H, W, w, h, c, (Then){w + 9 * c * c, 1});
+            conv(h, c, H, W, w + step, y, c, (Then){w + step + 9 * c * c, 0, NULL, y});
         }
         x = y;
         k += MAPS * size;
     }
     for (int y = 0; y < END; y++)
-        relu(x + AT(y + 1, 1, END, 32), out + (long)i * RESULT + y * END * 32, END * 32);
+        relu(x + AT(y + 1, 1, WIDE / 8, 32), out + (long)i * RESULT + y * ACROSS, ACROSS);
 }
 
 // One image at a time, shared among threads, so that none waits long for another at the end.
@@ -286,7 +304,7 @@ void forward(int threads, int size, const uint8_t *frames, const float *params, 
 }
 
 // Adds the gradient of images begin..end to dparams [total]: per layer [ky][kx][ci][co], then bias.
-// turned: weights of the transposed convolutions, laid out like params. grad: [n,END,END,32].
+// turned: weights of the transposed convolutions, laid out like params. grad: like out.
 static void backward_some(Room r, int begin, int end, const uint8_t *frames, const float *turned,
                           const float *keep, const float *out, const float *grad, float *dparams,
                           int total) {
@@ -296,26 +314,28 @@ static void backward_some(Room r, int begin, int end, const uint8_t *frames, con
         float *d = dparams + total;
         const float *image = load(r, frames + (long)i * FRAME);
         for (int y = 0; y < END; y++)
-            for (int j = 0; j < END * 32; j++) {
-                long at = (long)i * RESULT + y * END * 32 + j;
-                r.grad[2][AT(y + 1, 1, END, 32) + j] = out[at] > 0 ? grad[at] : 0;
+            for (int j = 0; j < ACROSS; j++) {
+                long at = (long)i * RESULT + y * ACROSS + j;
+                r.grad[2][AT(y + 1, 1, WIDE / 8, 32) + j] = out[at] > 0 ? grad[at] : 0;
             }
         for (int s = STAGES - 1; s >= 0; s--) {
-            int c = CO[s], W = SIZE[s], size = PAD(W, c), step = PARAMS(c, c);
+            int c = CO[s], H = TALLS[s], W = WIDES[s], size = MAP(s), step = PARAMS(c, c);
             k -= MAPS * size;
-            won -= W * W * c;
+            won -= H * W * c;
             for (int b = BLOCKS - 1; b >= 0; b--) {
                 const float *a = k + 2 * b * size, *h = a + size;
                 w -= 2 * step, d -= 2 * step;
-                conv_grad(h, c, W, r.grad[s], c, d + step);
-                conv(r.grad[s], c, W, w + step, r.inner[s], c, (Then){NULL, 0, h});
-                conv_grad(a, c, W, r.inner[s], c, d);
-                conv(r.inner[s], c, W, w, r.grad[s], c, (Then){NULL, 0, a, r.grad[s]});
+                conv_grad(h, c, H, W, r.grad[s], c, d + step);
+                conv(r.grad[s], c, H, W, w + step, r.inner[s], c, (Then){NULL, 0, h});
+                conv_grad(a, c, H, W, r.inner[s], c, d);
+                conv(r.inner[s], c, H, W, w, r.grad[s], c, (Then){NULL, 0, a, r.grad[s]});
             }
             w -= PARAMS(CI[s], c), d -= PARAMS(CI[s], c);
-            pool_back(r.grad[s], W, c, r.wide[s], won);
-            conv_grad(s ? k - PAD(SIZE[s - 1], CI[s]) : image, CI[s], 2 * W, r.wide[s], c, d);
-            if (s) conv(r.wide[s], c, 2 * W, w, r.grad[s - 1], CI[s], (Then){NULL});
+            pool_back(r.grad[s], H, W, c, r.wide[s], won);
+            if (s) {
+                conv_grad(k - MAP(s - 1), CI[s], 2 * H, 2 * W, r.wide[s], c, d);
+                conv(r.wide[s], c, 2 * H, 2 * W, w, r.grad[s - 1], CI[s], (Then){NULL});
+            } else first_conv_grad(image, 2 * H, 2 * W, r.wide[s], d);
         }
     }
 }

@@ -1,18 +1,10 @@
-"""IMPALA's convolutions in C (impala.c): faster than the library's on processors without AVX-512.
+"""IMPALA's convolutions in C (impala.c): in float32 nearer to a processor's limit than torch's.
 
-Compiled by the machine's C compiler when first asked for (`--machine.kernels native`), and kept in
-the user's cache. Images are split among threads; gradients are summed in a fixed order, so that
-results do not depend on how many there are.
+Compiled for each size of frames when first asked for. Images are split among threads; gradients are
+summed in a fixed order, so that results do not depend on how many threads there are.
 """
 
 import ctypes
-import functools
-import hashlib
-import os
-import platform
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,11 +12,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from crosstraj.disk import fsync
 from crosstraj.errors import BadInput
+from crosstraj.nn.compiler import compiled
 
 SOURCE = Path(__file__).with_name("impala.c")
-FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-fopenmp", "-shared", "-fPIC")
+Image = tuple[int, int, int]  # height, width, channels
 PARTS = 16  # of a batch: shared among threads, and their gradients summed in order
 
 
@@ -41,6 +33,10 @@ class Shape(NamedTuple):
         assert (first, third) == (16, 32), "the kernels are written for these"
         return f"-DSTRIDE={self.stride}", f"-DMIDDLE={second}", f"-DBLOCKS={self.blocks}"
 
+    def side(self, pixels: int) -> int:
+        """How much of a side is left in the last map."""
+        return pixels // (8 * self.stride)
+
 
 def keep_memory() -> None:
     """Let the process keep memory that it frees, for the sake of speed; glibc only.
@@ -54,50 +50,22 @@ def keep_memory() -> None:
         mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD: never give the top of the heap back
 
 
-@functools.cache
-def library(shape: Shape) -> ctypes.CDLL:
-    """The compiled kernels; made once per compiler, processor, source and shape."""
-    compiler = shutil.which(os.environ.get("CC", "cc"))
-    if compiler is None:
+def prepare_convolutions(shape: Shape, image: Image) -> None:
+    """Compile the kernels for this image, or say in one sentence why that cannot be."""
+    library(shape, image)
+
+
+def library(shape: Shape, image: Image) -> ctypes.CDLL:
+    """The compiled kernels."""
+    height, width, channels = image
+    step = 8 * shape.stride
+    if height % step or width % step:
         raise BadInput(
-            "machine.kernels=native needs a C compiler: install gcc or clang, or use torch"
+            f"frames of {height} x {width} do not fit our kernels for this encoder: "
+            f"they take multiples of {step}"
         )
-    try:
-        return _load(compiler, (*FLAGS, *shape.flags()))
-    except subprocess.CalledProcessError as error:
-        said = error.stderr.decode(errors="replace").strip().splitlines()[:1]
-        why = f"{compiler} failed ({said[0] if said else f'exit code {error.returncode}'})"
-    except (OSError, RuntimeError) as error:  # no home, or one that cannot be written or run from
-        why = str(error)
-    raise BadInput(f"machine.kernels=native: {why}; use machine.kernels=torch")
-
-
-def _load(compiler: str, flags: tuple[str, ...]) -> ctypes.CDLL:
-    version = subprocess.run([compiler, "--version"], capture_output=True, check=True).stdout
-    text = SOURCE.read_bytes() + version + " ".join(flags).encode() + _processor()
-    place = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    cache = Path(place) / "crosstraj"
-    built = cache / f"impala-{hashlib.sha256(text).hexdigest()[:16]}.so"
-    if not built.exists():
-        cache.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=cache) as scratch:
-            made = Path(scratch) / "impala.so"
-            command = [compiler, *flags, str(SOURCE), "-o", str(made), "-lm"]
-            subprocess.run(command, capture_output=True, check=True)
-            fsync(made)
-            made.rename(built)  # whole or not at all: another process may be doing the same
-    return ctypes.CDLL(str(built))
-
-
-def _processor() -> bytes:
-    """What -march=native looks at, since homes are shared between machines."""
-    known = (platform.processor(), torch.backends.cpu.get_cpu_capability())
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:  # not Linux
-        lines = []
-    told = {line for line in lines if line.startswith(("model name", "flags", "Features"))}
-    return "\n".join((*known, *sorted(told))).encode()
+    size = (f"-DHEIGHT={height}", f"-DWIDTH={width}", f"-DCHANNELS={channels}")
+    return compiled(SOURCE, (*shape.flags(), *size))
 
 
 def _pointer(tensor: Tensor | None) -> ctypes.c_void_p:
@@ -119,12 +87,14 @@ class _Convolve(torch.autograd.Function):
     def forward(
         ctx: Any, shape: Shape, keep: bool, frames: Tensor, flat: Tensor, *params: Tensor
     ) -> Tensor:
-        size, lib, side = len(frames), library(shape), 8 // shape.stride
-        out = torch.empty(size, side, side, 32)
+        size, *image = frames.shape
+        height, width, channels = image
+        lib = library(shape, (height, width, channels))
+        out = torch.empty(size, shape.side(height), shape.side(width), 32)
         kept = torch.empty(size, lib.kept()) if keep else None
         given = [_pointer(x) for x in (frames, flat, kept, out)]
         lib.forward(torch.get_num_threads(), size, *given)
-        ctx.shape = shape
+        ctx.lib = lib
         if kept is not None:
             ctx.save_for_backward(frames, kept, out, *params)
         return out
@@ -138,7 +108,7 @@ class _Convolve(torch.autograd.Function):
         flat = _flat([weights[0].reshape(-1), *turned], biases)
         sums, grad = torch.zeros(PARTS, len(flat)), grad.contiguous()
         given = [_pointer(x) for x in (frames, flat, kept, out, grad, sums)]
-        library(ctx.shape).backward(torch.get_num_threads(), PARTS, len(frames), *given, len(flat))
+        ctx.lib.backward(torch.get_num_threads(), PARTS, len(frames), *given, len(flat))
         parts = sums.sum(0).split([p.numel() for p in params])
         gradients = [_as(p, part) for p, part in zip(params, parts, strict=True)]
         return None, None, None, None, *gradients
@@ -153,16 +123,17 @@ def _as(parameter: Tensor, gradient: Tensor) -> Tensor:
 
 
 class Trunk:
-    """Frames [B, 64, 64, 3] uint8 -> relu of IMPALA's last map, [B, 32, h, w] channels-last.
+    """Frames [B, H, W, C] uint8 -> relu of IMPALA's last map, [B, 32, h, w] channels-last.
 
     parameters: weight and bias of each convolution, in order. They are laid out as the kernels read
     them only when they have changed, not at every step of acting.
-    shape: the map has 8 x 8 pixels for a stride of 1, and 4 x 4 for 2.
     """
 
-    def __init__(self, parameters: Iterable[Tensor], shape: Shape) -> None:
+    def __init__(self, parameters: Iterable[Tensor], shape: Shape, image: Image) -> None:
         self.parameters, self.shape = list(parameters), shape
-        library(shape)  # compiled now, or refused, and not amid the first rollout
+        prepare_convolutions(
+            shape, image
+        )  # compiled now, or refused, and not amid the first rollout
         self.versions: list[int] = []
         self.flat = torch.empty(0)
 

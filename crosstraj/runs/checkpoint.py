@@ -173,6 +173,14 @@ def newest(parent: Path, warn: Callable[[str], None]) -> Path | None:
             return None
 
 
+def newest_facts(parent: Path) -> dict[str, Any]:
+    """The facts of the newest checkpoint with a whole manifest; no other file is looked at."""
+    for path in _candidates(parent):
+        with suppress(Broken, OSError, KeyError, TypeError):
+            return dict(_manifest(path)["facts"])
+    return {}
+
+
 def read(path: Path) -> tuple[State, dict[str, Any]]:
     """The state and the facts of a checkpoint, or `BadInput` that says what is wrong with it."""
     manifest, contents = _contents(path)

@@ -184,6 +184,10 @@ class Run:
             )
         return state if path else None
 
+    def saved_fact(self, name: str) -> Any:
+        """What the newest checkpoint says of the machine that wrote it; None if it does not."""
+        return checkpoint.newest_facts(self.directory / "checkpoints").get(name)
+
     def _check_facts(self, path: Path, found: dict[str, Any]) -> None:
         unsaid = self.facts.keys() - found.keys() - {"identity"}
         if unsaid:

@@ -83,7 +83,7 @@ def test_a_loaded_run_has_the_weights_of_the_step_and_rests_in_evaluation_mode(t
 
 
 def test_a_run_is_loaded_onto_the_machine_that_is_asked_for(trained: Trained):
-    machine = replace(read_config(trained.directory).machine, bfloat16=True)
+    machine = replace(read_config(trained.directory).machine, precision="bf16")
     assert load(trained.directory, machine=machine).agent.encoder.autocast
     assert not load(trained.directory).agent.encoder.autocast
 

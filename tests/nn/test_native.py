@@ -2,14 +2,12 @@
 
 import copy
 import shutil
-from pathlib import Path
 
 import pytest
 import torch
 
 from crosstraj.errors import BadInput
-from crosstraj.nn import native
-from crosstraj.nn.encoders import SHAPES, EncoderKind, Impala
+from crosstraj.nn.encoders import EncoderKind, Impala
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler: cc is not there")
 
@@ -53,6 +51,46 @@ def test_native_values_and_gradients_equal_torchs(count, kind):
         assert theirs.grad is not None
         scale = float(theirs.grad.abs().max())
         torch.testing.assert_close(mine.grad, theirs.grad, atol=2e-4 * scale, rtol=1e-3, msg=name)
+
+
+SIZES = {  # height, width, channels: small, wide, stacked, grey
+    "impala": [(8, 8, 3), (16, 40, 3), (72, 24, 6), (56, 88, 1)],
+    "laptop": [(16, 16, 3), (48, 80, 12), (96, 32, 1)],
+    "slim": [(8, 8, 1), (24, 104, 9), (84 + 4, 16, 4)],
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "image"), [(kind, image) for kind, images in SIZES.items() for image in images]
+)
+def test_any_size_that_fits_gives_torchs_values_and_gradients(kind, image):
+    plain = Impala(image, kind, "none", torch.Generator().manual_seed(0), "mean")
+    native = copy.deepcopy(plain)
+    native.use_native()
+    rng = torch.Generator().manual_seed(4)
+    shown = torch.randint(256, (3, *image), generator=rng, dtype=torch.uint8)
+    maps = [encoder.map(shown) for encoder in (plain, native)]
+    torch.testing.assert_close(maps[1], maps[0], atol=1e-4, rtol=1e-4)
+    direction = torch.randn(maps[0].shape, generator=rng)
+    for spatial in maps:
+        (spatial * direction).sum().backward()
+    for (name, mine), theirs in zip(
+        native.stages.named_parameters(), plain.stages.parameters(), strict=True
+    ):
+        scale = float(theirs.grad.abs().max())
+        torch.testing.assert_close(mine.grad, theirs.grad, atol=2e-4 * scale, rtol=1e-3, msg=name)
+
+
+@pytest.mark.parametrize(
+    ("kind", "image", "words"),
+    [
+        ("impala", (84, 84, 4), "frames of 84 x 84 do not fit .* multiples of 8"),
+        ("laptop", (72, 72, 3), "frames of 72 x 72 do not fit .* multiples of 16"),
+    ],
+)
+def test_a_size_that_does_not_fit_is_refused_in_words(kind, image, words):
+    with pytest.raises(BadInput, match=words):
+        Impala(image, kind, "none", torch.Generator().manual_seed(0)).use_native()
 
 
 @pytest.mark.parametrize("pooling", ["mean", "pyramid"])
@@ -108,38 +146,3 @@ def test_native_follows_every_change_of_the_weights(kind):
     torch.testing.assert_close(twin(frames(2)), plain(frames(2)), atol=1e-4, rtol=1e-4)
     plain.load_state_dict(native.state_dict())
     torch.testing.assert_close(native(frames(2)), plain(frames(2)), atol=1e-4, rtol=1e-4)
-
-
-@pytest.fixture
-def forgetful():
-    native.library.cache_clear()
-    yield
-    native.library.cache_clear()
-
-
-@pytest.mark.usefixtures("forgetful")
-@pytest.mark.parametrize(
-    ("variable", "value", "words"),
-    [
-        ("CC", "false", "false failed"),
-        ("CC", "no-such-compiler", "needs a C compiler"),
-        ("XDG_CACHE_HOME", "/dev/null", "Not a directory"),
-    ],
-)
-def test_what_cannot_be_compiled_or_kept_is_one_sentence(variable, value, words, monkeypatch):
-    monkeypatch.setenv(variable, value)
-    with pytest.raises(BadInput, match=words):
-        encoders("laptop")
-
-
-@pytest.mark.usefixtures("forgetful")
-def test_a_library_that_cannot_be_loaded_is_one_sentence(tmp_path: Path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "whole"))
-    native.library(SHAPES["laptop"])
-    (built,) = tmp_path.glob("whole/crosstraj/*.so")
-    (tmp_path / "torn" / "crosstraj").mkdir(parents=True)
-    (tmp_path / "torn" / "crosstraj" / built.name).write_bytes(b"torn")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "torn"))
-    native.library.cache_clear()
-    with pytest.raises(BadInput, match=r"use machine\.kernels=torch"):
-        native.library(SHAPES["laptop"])

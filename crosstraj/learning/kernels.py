@@ -1,0 +1,74 @@
+"""Which kernels the encoder runs on: our own in C where they can be, torch's otherwise."""
+
+from dataclasses import replace
+from typing import Literal
+
+from crosstraj.config.groups import MachineConfig
+from crosstraj.config.values import Config
+from crosstraj.errors import BadInput
+from crosstraj.nn.compiler import cache, has_bf16
+from crosstraj.nn.encoders import SHAPES
+from crosstraj.nn.native import prepare_convolutions
+from crosstraj.nn.pooling import prepare_pooling
+
+Image = tuple[int, int, int]  # height, width, channels
+
+
+def settled(config: Config, image: Image, begun_with: str | None = None) -> tuple[Config, str]:
+    """The same configuration with kernels that are there, and a sentence that says which and why.
+
+    begun_with: what the run's checkpoint was written with. `auto` keeps to it where it can, since
+    other kernels round differently.
+    """
+    machine = config.machine
+    if machine.kernels == "torch":
+        return config, _sentence(machine, "asked for")
+    if machine.kernels == "auto" and begun_with == "torch":
+        return _with(config, "torch", "as when this run began")
+    if (trouble := _trouble(config, image)) is None:
+        return _with(config, "native", f"compiled once, kept in {cache()}")
+    if machine.kernels == "native":
+        raise BadInput(f"machine.kernels=native: {trouble}; use machine.kernels=auto or torch")
+    return _with(config, "torch", trouble)
+
+
+def prepare(config: Config, image: Image) -> None:
+    """Compile what will be needed; where it cannot be, `settled` says so later."""
+    if config.machine.kernels != "torch":
+        _trouble(config, image)
+
+
+def _trouble(config: Config, image: Image) -> str | None:
+    """Why our kernels cannot be used, and what would help; None when they are compiled."""
+    machine = config.machine
+    if config.encoder == "lattice":
+        return "there are no other kernels for encoder=lattice"
+    if machine.device != "cpu" or machine.compile:
+        return "ours are for the CPU, and not compiled by torch"
+    try:
+        if machine.precision == "bf16":
+            prepare_pooling()
+        else:
+            prepare_convolutions(SHAPES[config.encoder], image)
+    except BadInput as error:
+        return str(error)
+    return None
+
+
+def _with(config: Config, kernels: Literal["native", "torch"], why: str) -> tuple[Config, str]:
+    machine = replace(config.machine, kernels=kernels)
+    return replace(config, machine=machine), _sentence(machine, why)
+
+
+def _sentence(machine: MachineConfig, why: str) -> str:
+    native, bf16 = machine.kernels == "native", machine.precision == "bf16"
+    match native, bf16:
+        case True, True:
+            whose = "torch's convolutions in bfloat16 and our own pooling in C"
+        case True, False:
+            whose = "our own convolutions in C"
+        case _:
+            whose = f"torch's convolutions{' in bfloat16' if bf16 else ''}"
+    slow = machine.device == "cpu" and bf16 and not has_bf16()
+    warning = "; this processor has no bfloat16 products: precision fp32 is faster" if slow else ""
+    return f"kernels: {whose} ({why}){warning}"

@@ -1,0 +1,113 @@
+"""Our C files, compiled by the machine's own compiler when first asked for.
+
+What was compiled is kept in the user's cache, one file per source, compiler, processor and flags;
+where that cannot be written it is compiled for this process alone.
+"""
+
+import ctypes
+import functools
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+import threading
+from pathlib import Path
+
+import torch
+
+from crosstraj.disk import fsync
+from crosstraj.errors import BadInput
+
+FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-fopenmp", "-shared", "-fPIC")
+_ONE_AT_A_TIME = threading.Lock()  # a run compiles beside the engine's start
+
+
+def compiler() -> str | None:
+    """The C compiler of this machine: cc, or what CC says."""
+    return shutil.which(os.environ.get("CC") or "cc")
+
+
+def cache() -> Path:
+    """Where compiled files are kept."""
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(home) / "crosstraj"
+
+
+def compiled(source: Path, flags: tuple[str, ...] = ()) -> ctypes.CDLL:
+    """The functions of a C file; `BadInput` says why there are none."""
+    with _ONE_AT_A_TIME:
+        return _compiled(source, flags)
+
+
+@functools.cache
+def _compiled(source: Path, flags: tuple[str, ...]) -> ctypes.CDLL:
+    program = compiler()
+    if program is None:
+        raise BadInput("there is no C compiler; install gcc or clang")
+    try:
+        return _load(program, source, (*FLAGS, *flags))
+    except subprocess.CalledProcessError as error:
+        said = error.stderr.decode(errors="replace").strip().splitlines()[:1]
+        why = f"{program} failed ({said[0] if said else f'exit code {error.returncode}'})"
+    except (OSError, RuntimeError) as error:  # a compiler that cannot be run, no room on any disk
+        why = str(error)
+    raise BadInput(f"the C compiler does not work: {why}")
+
+
+def forget() -> None:
+    """Look at compiler and cache again when next asked."""
+    _compiled.cache_clear()
+
+
+def _load(program: str, source: Path, flags: tuple[str, ...]) -> ctypes.CDLL:
+    version = subprocess.run([program, "--version"], capture_output=True, check=True).stdout
+    text = source.read_bytes() + version + " ".join(flags).encode() + described().encode()
+    name = f"{source.stem}-{hashlib.sha256(text).hexdigest()[:16]}.so"
+    command = [program, *flags, str(source), "-lm", "-o"]
+    try:
+        built = cache() / name
+        if not built.exists():
+            _build(command, built)
+        return ctypes.CDLL(str(built))
+    except (OSError, RuntimeError):  # no home, not to be written or run from, or a torn file
+        with tempfile.TemporaryDirectory(prefix="crosstraj-") as place:
+            own = Path(place) / name
+            _build(command, own)
+            return ctypes.CDLL(str(own))  # stays loaded when its file is gone
+
+
+def _build(command: list[str], built: Path) -> None:
+    """Whole or not at all: another process may be doing the same."""
+    built.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=built.parent) as scratch:
+        made = Path(scratch) / built.name
+        subprocess.run([*command, str(made)], capture_output=True, check=True)
+        fsync(made)
+        made.rename(built)
+
+
+def described() -> str:
+    """What -march=native looks at, since homes are shared between machines."""
+    known = (platform.processor(), torch.backends.cpu.get_cpu_capability())
+    told = {
+        f"{key}: {value}" for key, value in _told() if key in ("model name", "flags", "Features")
+    }
+    return "\n".join((*known, *sorted(told)))
+
+
+def has_bf16() -> bool:
+    """Has this processor instructions for products in bfloat16? Without them it is slow."""
+    words = {
+        word for key, value in _told() if key in ("flags", "Features") for word in value.split()
+    }
+    return bool(words & {"avx512_bf16", "amx_bf16", "bf16"})
+
+
+def _told() -> list[tuple[str, str]]:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:  # not Linux
+        return []
+    return [(k.strip(), v.strip()) for k, _, v in (line.partition(":") for line in lines)]
