@@ -9,7 +9,6 @@ from crosstraj.errors import BadInput
 from crosstraj.nn.compiler import cache, has_bf16
 from crosstraj.nn.encoders import SHAPES
 from crosstraj.nn.native import prepare_convolutions
-from crosstraj.nn.pooling import prepare_pooling
 
 Image = tuple[int, int, int]  # height, width, channels
 
@@ -46,10 +45,7 @@ def _trouble(config: Config, image: Image) -> str | None:
     if machine.device != "cpu" or machine.compile:
         return "ours are for the CPU, and not compiled by torch"
     try:
-        if machine.precision == "bf16":
-            prepare_pooling()
-        else:
-            prepare_convolutions(SHAPES[config.encoder], image)
+        prepare_convolutions(SHAPES[config.encoder], image, bfloat16=machine.precision == "bf16")
     except BadInput as error:
         return str(error)
     return None
@@ -61,14 +57,9 @@ def _with(config: Config, kernels: Literal["native", "torch"], why: str) -> tupl
 
 
 def _sentence(machine: MachineConfig, why: str) -> str:
-    native, bf16 = machine.kernels == "native", machine.precision == "bf16"
-    match native, bf16:
-        case True, True:
-            whose = "torch's convolutions in bfloat16 and our own pooling in C"
-        case True, False:
-            whose = "our own convolutions in C"
-        case _:
-            whose = f"torch's convolutions{' in bfloat16' if bf16 else ''}"
+    bf16 = machine.precision == "bf16"
+    whose = "our own convolutions in C" if machine.kernels == "native" else "torch's convolutions"
+    whose += " in bfloat16" if bf16 else ""
     slow = machine.device == "cpu" and bf16 and not has_bf16()
     warning = "; this processor has no bfloat16 products: precision fp32 is faster" if slow else ""
     return f"kernels: {whose} ({why}){warning}"

@@ -35,19 +35,19 @@ def cache() -> Path:
     return Path(home) / "crosstraj"
 
 
-def compiled(source: Path, flags: tuple[str, ...] = ()) -> ctypes.CDLL:
-    """The functions of a C file; `BadInput` says why there are none."""
+def compiled(*files: Path, flags: tuple[str, ...] = ()) -> ctypes.CDLL:
+    """The functions of a C file, which includes the others; `BadInput` says why there are none."""
     with _ONE_AT_A_TIME:
-        return _compiled(source, flags)
+        return _compiled(files, flags)
 
 
 @functools.cache
-def _compiled(source: Path, flags: tuple[str, ...]) -> ctypes.CDLL:
+def _compiled(files: tuple[Path, ...], flags: tuple[str, ...]) -> ctypes.CDLL:
     program = compiler()
     if program is None:
         raise BadInput("there is no C compiler; install gcc or clang")
     try:
-        return _load(program, source, (*FLAGS, *flags))
+        return _load(program, files, (*FLAGS, *flags))
     except subprocess.CalledProcessError as error:
         said = error.stderr.decode(errors="replace").strip().splitlines()[:1]
         why = f"{program} failed ({said[0] if said else f'exit code {error.returncode}'})"
@@ -61,9 +61,10 @@ def forget() -> None:
     _compiled.cache_clear()
 
 
-def _load(program: str, source: Path, flags: tuple[str, ...]) -> ctypes.CDLL:
+def _load(program: str, files: tuple[Path, ...], flags: tuple[str, ...]) -> ctypes.CDLL:
     version = subprocess.run([program, "--version"], capture_output=True, check=True).stdout
-    text = source.read_bytes() + version + " ".join(flags).encode() + described().encode()
+    source, text = files[0], b"".join(path.read_bytes() for path in files)
+    text += version + " ".join(flags).encode() + described().encode()
     name = f"{source.stem}-{hashlib.sha256(text).hexdigest()[:16]}.so"
     command = [program, *flags, str(source), "-lm", "-o"]
     try:
@@ -99,10 +100,17 @@ def described() -> str:
 
 def has_bf16() -> bool:
     """Has this processor instructions for products in bfloat16? Without them it is slow."""
-    words = {
-        word for key, value in _told() if key in ("flags", "Features") for word in value.split()
-    }
-    return bool(words & {"avx512_bf16", "amx_bf16", "bf16"})
+    return bool(_instructions() & {"avx512_bf16", "amx_bf16", "bf16"})
+
+
+def has_dot_products() -> bool:
+    """Has it those that our own kernels in bfloat16 are made of?"""
+    return "avx512_bf16" in _instructions()
+
+
+def _instructions() -> set[str]:
+    told = [value for key, value in _told() if key in ("flags", "Features")]
+    return {word for value in told for word in value.split()}
 
 
 def _told() -> list[tuple[str, str]]:

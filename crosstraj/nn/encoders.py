@@ -15,7 +15,6 @@ from torch.utils.checkpoint import checkpoint
 
 from crosstraj.nn.heads import linear
 from crosstraj.nn.native import Shape, Trunk
-from crosstraj.nn.pooling import MaxPool
 
 ImpalaKind = Literal["impala", "laptop", "slim"]
 EncoderKind = Literal[ImpalaKind, "lattice"]
@@ -72,7 +71,7 @@ def impala_stages(
     layers: list[nn.Module] = []
     for stage, out in enumerate(shape.channels):
         stride = shape.stride if stage == 0 else 1
-        layers += [convolution(channels, out, stride, rng), MaxPool()]
+        layers += [convolution(channels, out, stride, rng), nn.MaxPool2d(3, stride=2, padding=1)]
         layers += [Residual(out, rng) for _ in range(shape.blocks)]
         channels = out
         height, width = (math.ceil(math.ceil(side / stride) / 2) for side in (height, width))
@@ -182,16 +181,9 @@ class Impala(ImageEncoder):
         return super().map(frames) if self.native is None else self.native(frames)
 
     def use_native(self) -> None:
-        """Our own kernels instead of the library's, from now on.
-
-        In bfloat16 its convolutions are near the machine's limit, and its pooling is far from it.
-        """
-        if not self.autocast:
-            self.native = Trunk(self.stages.parameters(), self.shape, self.image)
-            return
-        for stage in self.stages:
-            if isinstance(stage, MaxPool):
-                stage.use_native()
+        """Our own kernels instead of the library's, from now on; in bfloat16 with `autocast`."""
+        parameters = self.stages.parameters()
+        self.native = Trunk(parameters, self.shape, self.image, bfloat16=self.autocast)
 
 
 class Lattice(ImageEncoder):

@@ -1,4 +1,4 @@
-"""IMPALA's convolutions in C (impala.c): in float32 nearer to a processor's limit than torch's.
+"""IMPALA's convolutions in C: in fp32 (impala.c), or in bfloat16 with fp32 sums (impala_bf16.c).
 
 Compiled for each size of frames when first asked for. Images are split among threads; gradients are
 summed in a fixed order, so that results do not depend on how many threads there are.
@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from crosstraj.errors import BadInput
-from crosstraj.nn.compiler import compiled
+from crosstraj.nn.compiler import compiled, has_dot_products
 
-SOURCE = Path(__file__).with_name("impala.c")
+HERE = Path(__file__).parent
 Image = tuple[int, int, int]  # height, width, channels
 PARTS = 16  # of a batch: shared among threads, and their gradients summed in order
 
@@ -50,22 +51,29 @@ def keep_memory() -> None:
         mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD: never give the top of the heap back
 
 
-def prepare_convolutions(shape: Shape, image: Image) -> None:
+def prepare_convolutions(shape: Shape, image: Image, *, bfloat16: bool = False) -> None:
     """Compile the kernels for this image, or say in one sentence why that cannot be."""
-    library(shape, image)
+    library(shape, image, bfloat16)
 
 
-def library(shape: Shape, image: Image) -> ctypes.CDLL:
+def library(shape: Shape, image: Image, bfloat16: bool) -> ctypes.CDLL:
     """The compiled kernels."""
     height, width, channels = image
-    step = 8 * shape.stride
+    step = (32 if bfloat16 else 8) * shape.stride
     if height % step or width % step:
         raise BadInput(
             f"frames of {height} x {width} do not fit our kernels for this encoder: "
             f"they take multiples of {step}"
         )
-    size = (f"-DHEIGHT={height}", f"-DWIDTH={width}", f"-DCHANNELS={channels}")
-    return compiled(SOURCE, (*shape.flags(), *size))
+    if not bfloat16:
+        size = (f"-DHEIGHT={height}", f"-DWIDTH={width}", f"-DCHANNELS={channels}")
+        return compiled(HERE / "impala.c", flags=(*shape.flags(), *size))
+    if height != width or channels != 3:
+        raise BadInput("our kernels in bfloat16 take square frames of three channels")
+    if not has_dot_products():
+        raise BadInput("our kernels in bfloat16 need a processor with AVX512_BF16")
+    files = (HERE / "impala_bf16.c", HERE / "layers_bf16.h")
+    return compiled(*files, flags=(*shape.flags(), f"-DSIDE={height}"))
 
 
 def _pointer(tensor: Tensor | None) -> ctypes.c_void_p:
@@ -77,8 +85,24 @@ def _packed(weight: Tensor) -> Tensor:
     return weight.unflatten(0, (-1, 16)).permute(0, 3, 4, 2, 1).reshape(-1)
 
 
-def _flat(weights: list[Tensor], biases: list[Tensor]) -> Tensor:
-    pairs = zip(weights, biases, strict=True)
+def _paired(weight: Tensor) -> Tensor:
+    """[co, ci, 3, 3] -> [co/16][ky][kx, ci by twos][16][2], flat, in bfloat16.
+
+    The first layer has nine numbers in a row, hence a tenth that counts for nothing; and it reads
+    pixels from 0 to 255.
+    """
+    inputs = weight.shape[1]
+    rows = _packed(weight).view(-1, 3, 3 * inputs, 16)
+    if inputs == 3:
+        rows = F.pad(rows / 255, (0, 0, 0, 1))
+    return rows.unflatten(2, (-1, 2)).transpose(-1, -2).to(torch.bfloat16).reshape(-1)
+
+
+def _laid_out(weights: list[Tensor], biases: list[Tensor], bfloat16: bool) -> Tensor:
+    """All parameters in the order in which the kernels read them."""
+    if bfloat16:
+        return torch.cat([*(b.view(torch.bfloat16) for b in biases), *map(_paired, weights)])
+    pairs = zip(map(_packed, weights), biases, strict=True)
     return torch.cat([part for pair in pairs for part in pair])
 
 
@@ -89,9 +113,9 @@ class _Convolve(torch.autograd.Function):
     ) -> Tensor:
         size, *image = frames.shape
         height, width, channels = image
-        lib = library(shape, (height, width, channels))
+        lib = library(shape, (height, width, channels), flat.dtype == torch.bfloat16)
         out = torch.empty(size, shape.side(height), shape.side(width), 32)
-        kept = torch.empty(size, lib.kept()) if keep else None
+        kept = torch.empty(size, lib.kept(), dtype=flat.dtype) if keep else None
         given = [_pointer(x) for x in (frames, flat, kept, out)]
         lib.forward(torch.get_num_threads(), size, *given)
         ctx.lib = lib
@@ -102,14 +126,14 @@ class _Convolve(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         frames, kept, out, *params = ctx.saved_tensors
-        weights, biases = params[::2], params[1::2]
         # The first layer's input needs no gradient, so nothing is turned there.
-        turned = [_packed(w.flip(2, 3).transpose(0, 1)) for w in weights[1:]]
-        flat = _flat([weights[0].reshape(-1), *turned], biases)
-        sums, grad = torch.zeros(PARTS, len(flat)), grad.contiguous()
+        turned = [params[0], *(w.flip(2, 3).transpose(0, 1) for w in params[2::2])]
+        flat = _laid_out(turned, params[1::2], kept.dtype == torch.bfloat16)
+        sizes = [p.numel() for p in params]
+        sums, grad = torch.zeros(PARTS, sum(sizes)), grad.contiguous()
         given = [_pointer(x) for x in (frames, flat, kept, out, grad, sums)]
-        ctx.lib.backward(torch.get_num_threads(), PARTS, len(frames), *given, len(flat))
-        parts = sums.sum(0).split([p.numel() for p in params])
+        ctx.lib.backward(torch.get_num_threads(), PARTS, len(frames), *given, sum(sizes))
+        parts = sums.sum(0).split(sizes)
         gradients = [_as(p, part) for p, part in zip(params, parts, strict=True)]
         return None, None, None, None, *gradients
 
@@ -127,13 +151,15 @@ class Trunk:
 
     parameters: weight and bias of each convolution, in order. They are laid out as the kernels read
     them only when they have changed, not at every step of acting.
+    bfloat16: what enters a convolution is rounded to it; sums and gradients of weights are fp32.
     """
 
-    def __init__(self, parameters: Iterable[Tensor], shape: Shape, image: Image) -> None:
-        self.parameters, self.shape = list(parameters), shape
-        prepare_convolutions(
-            shape, image
-        )  # compiled now, or refused, and not amid the first rollout
+    def __init__(
+        self, parameters: Iterable[Tensor], shape: Shape, image: Image, *, bfloat16: bool = False
+    ) -> None:
+        self.parameters, self.shape, self.bfloat16 = list(parameters), shape, bfloat16
+        # Compiled now, or refused, and not amid the first rollout.
+        prepare_convolutions(shape, image, bfloat16=bfloat16)
         self.versions: list[int] = []
         self.flat = torch.empty(0)
 
@@ -141,7 +167,7 @@ class Trunk:
         if self.versions != (now := [p._version for p in self.parameters]):
             weights, biases = self.parameters[::2], self.parameters[1::2]
             with torch.inference_mode(False), torch.no_grad():  # acting and learning share it
-                self.flat = _flat([_packed(w) for w in weights], biases)
+                self.flat = _laid_out(weights, biases, self.bfloat16)
             self.versions = now
         keep = torch.is_grad_enabled()
         result = _Convolve.apply(self.shape, keep, frames.contiguous(), self.flat, *self.parameters)
