@@ -11,7 +11,6 @@ import time
 from typing import Any
 
 from crosstraj.config.values import Config
-from crosstraj.envs import savable
 from crosstraj.errors import NonFinite, Unsaved
 from crosstraj.learning.display import Display
 from crosstraj.learning.evaluation import summarise
@@ -43,7 +42,7 @@ def resume(training: Training, run: Run, display: Display) -> None:
         return
     training.load_state_dict(state)
     display.say(f"resuming {run.directory} at {training.frames:,} frames")
-    if not savable(training.envs):
+    if not training.collector.continued:
         display.say(f"{training.config.env} cannot save its state: resuming with new episodes")
 
 

@@ -1,6 +1,7 @@
 """The values of a training run on the command line: which are shown, and whose a flag is."""
 
 import sys
+from collections.abc import Callable
 from itertools import zip_longest
 from typing import Any, TypeVar
 
@@ -10,7 +11,8 @@ from crosstraj.config.methods import METHODS
 from crosstraj.config.presets import DECIDING, preset, started, with_policy
 from crosstraj.config.quotas import with_fitting_envs
 from crosstraj.config.values import POLICIES, Config
-from crosstraj.envs import GAMES
+from crosstraj.envs import GAMES, NAMES
+from crosstraj.errors import BadInput
 from crosstraj.objectives import NoObjective
 
 Arguments = TypeVar("Arguments")
@@ -52,11 +54,17 @@ def switched_on(name: str, arguments: list[str]) -> bool:
 
 
 def parse_config(
-    kind: type[Arguments], command: str, description: str, arguments: list[str], start: Config
+    kind: type[Arguments],
+    command: str,
+    description: str,
+    arguments: list[str],
+    start: Config,
+    complete: Callable[[Given, Config], Given] = lambda given, start: given,
 ) -> Arguments:
     """A command's arguments around a configuration, whose defaults are those of `start`."""
 
     def adapt(given: Given) -> Given:
+        given = complete(given, start)
         fitting = with_fitting_envs(given, start.evaluation.envs)
         if fitting != given:
             print(
@@ -80,11 +88,25 @@ def parse_config(
     )
 
 
+def with_levels(given: Given, start: Config) -> Given:
+    """`--levels` is one word for the number of training levels, whatever the environment."""
+    if "levels" not in given:
+        return given
+    env = given.get("env", start.env)
+    if env == "ising":
+        raise BadInput("--levels: ising has no levels but goals; see --ising.instance")
+    name = f"{'procgen' if env in GAMES else 'gymnasium'}.train_levels"
+    if name in given:
+        raise BadInput(f"--levels and --{spelt(name)} are the same; give one of them")
+    return {key: value for key, value in given.items() if key != "levels"} | {name: given["levels"]}
+
+
 def _beside_the_point(config: Config) -> tuple[str, ...]:
     """The groups of values that do nothing for this method in this environment."""
     idle = {
         "procgen": config.env not in GAMES,
         "ising": config.env != "ising",
+        "gymnasium": config.env in NAMES,
         "representation": isinstance(config.objective, NoObjective),
     }
     return tuple(group for group, rests in idle.items() if rests)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from crosstraj.cli.evaluate import print_results
 from crosstraj.cli.options import FLAT
-from crosstraj.cli.run_values import chosen_preset, parse_config
+from crosstraj.cli.run_values import chosen_preset, parse_config, with_levels
 from crosstraj.config.values import Config
 from crosstraj.envs import check_env_name
 from crosstraj.errors import BadInput
@@ -18,6 +18,9 @@ from crosstraj.nn.native import keep_memory
 @dataclass(frozen=True)
 class TrainArguments:
     config: Annotated[Config, FLAT]
+    levels: int | None = None
+    """Train on this many levels and judge on others: procgen.train_levels, or for a Gymnasium id
+    gymnasium.train_levels."""
     allow_inexact: bool = False
     """Resume although torch, threads or processor differ from those that wrote the checkpoint."""
 
@@ -30,12 +33,12 @@ def train(arguments: list[str]) -> None:
         "Train a method on a game. Running the same command again continues, or says it is done.",
         arguments,
         chosen_preset(arguments),
+        complete=with_levels,
     )
     config = given.config
-    check_env_name(config.env)
+    check_env_name(config.env, config.gymnasium)
     if not config.machine.low_memory:
         keep_memory()
-    from crosstraj.envs import GAMES
     from crosstraj.learning.place import open_run
     from crosstraj.learning.signals import Stop
     from crosstraj.learning.watch import first_rank, verdict
@@ -59,7 +62,7 @@ def train(arguments: list[str]) -> None:
     print_results(config, summary)
     with spared():
         before = first_rank(read_rows(directory / "metrics.jsonl"))
-        if said := verdict(summary, levels=config.env in GAMES, rank_before=before):
+        if said := verdict(summary, levels=config.train_levels > 0, rank_before=before):
             print(f"the representation: {said}")
         print("files:", *sorted(directory.iterdir()), sep="\n  ", flush=True)
 

@@ -92,6 +92,8 @@ class MachineConfig:
     """Torch device: cpu, or cuda (untested)."""
     threads: int = 0
     """CPU threads; 0 takes all cores."""
+    env_processes: bool = False
+    """Play each environment of a Gymnasium id in its own process: for slow ones and many cores."""
     piece: int = 128
     """Frames per forward pass of the encoder; small pieces keep activations in the cache."""
     kernels: Literal["auto", "native", "torch"] = "auto"

@@ -8,6 +8,7 @@ from typing import Any
 from crosstraj.config.dotted import identity_of
 from crosstraj.config.phases import Phase
 from crosstraj.config.values import POLICIES, Config, objective_of
+from crosstraj.envs import GymnasiumConfig
 from crosstraj.errors import BadInput
 
 # Values that came after runs had been made, and what those runs did: there it is not written down,
@@ -40,6 +41,8 @@ def to_dict(config: Config) -> dict[str, Any]:
     values = dataclasses.asdict(config)
     if config.env != "ising":  # its settings tell no other runs apart
         del values["ising"]
+    if config.gymnasium == GymnasiumConfig():  # runs without a split are as they were before
+        del values["gymnasium"]
     for name, before in LATER.items():
         part, _, inner = name.rpartition(".")
         holder = values[part] if part else values

@@ -16,7 +16,7 @@ from crosstraj.config.groups import (
 from crosstraj.config.methods import METHODS, PRESETS
 from crosstraj.config.phases import EncoderGrad, Phase, check_phases
 from crosstraj.cores import usable_cores
-from crosstraj.envs import IsingConfig, ProcgenConfig
+from crosstraj.envs import GAMES, NAMES, GymnasiumConfig, IsingConfig, ProcgenConfig
 from crosstraj.errors import BadInput, check_range, unknown
 from crosstraj.nn.encoders import FEATURES, EncoderKind, FeatureNorm, Pooling, SplitAt
 from crosstraj.objectives import (
@@ -91,6 +91,7 @@ class Config:
     )
     procgen: ProcgenConfig = field(default_factory=ProcgenConfig)
     ising: IsingConfig = field(default_factory=IsingConfig)
+    gymnasium: GymnasiumConfig = field(default_factory=GymnasiumConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     machine: MachineConfig = field(default_factory=MachineConfig)
     saving: SavingConfig = field(default_factory=SavingConfig)
@@ -99,6 +100,7 @@ class Config:
         if self.preset not in PRESETS:
             raise unknown("preset", self.preset, PRESETS)
         self._check_method()
+        self._check_levels()
         check_range(self, "", "frames", "envs", "rollout_steps", "frame_stack", at_least=1)
         check_range(self, "", "seed", at_least=0)
         if self.rollout_frames < self.policy.minibatches:
@@ -166,6 +168,14 @@ class Config:
                     f"{self.env}; leave policy.{name} out, or use policy.per_game=False"
                 )
 
+    def _check_levels(self) -> None:
+        if self.env in NAMES and self.gymnasium != GymnasiumConfig():
+            raise BadInput(
+                f"gymnasium.train_levels={self.gymnasium.train_levels} and gymnasium.first_level="
+                f"{self.gymnasium.first_level} are for Gymnasium ids, and env={self.env} is none; "
+                "Procgen has procgen.train_levels, and ising goals (ising.instance)"
+            )
+
     def _check_stretches(self, needed: int, what: str) -> None:
         stretch, count = self.policy.stretch, self.policy.minibatches
         if not stretch:
@@ -227,6 +237,11 @@ class Config:
     def features(self) -> int:
         """Width of what the encoder gives."""
         return FEATURES
+
+    @property
+    def train_levels(self) -> int:
+        """How many levels are trained on; 0: the environment has none that are kept apart."""
+        return self.procgen.train_levels if self.env in GAMES else self.gymnasium.train_levels
 
     @property
     def rollout_frames(self) -> int:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from crosstraj.data.rollout import Actor, Rollout
 from crosstraj.data.skills import Followed, Skills
-from crosstraj.envs import level_seeds, savable
+from crosstraj.envs import began_anew, level_seeds, savable
 from crosstraj.randomness import ENVIRONMENTS, derived_seed
 
 
@@ -33,6 +33,7 @@ class Collector:
         n = envs.num_envs
         self.recent: deque[float] = deque(maxlen=100)  # returns of the last finished episodes
         self.episodes = 0
+        self.continued = True  # False: a checkpoint's episodes could not be gone on with
 
         def room(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
             return torch.zeros(*shape, dtype=dtype, device=device)
@@ -126,6 +127,7 @@ class Collector:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.recent = deque(state["recent"], maxlen=self.recent.maxlen)
         self.episodes = state["episodes"]
+        self.continued = False
         if not savable(self.envs):  # new episodes, which the run says in words
             obs, info = self.envs.reset(
                 seed=derived_seed(self.seed, ENVIRONMENTS, self.episodes + 1)
@@ -133,7 +135,11 @@ class Collector:
             self._begin(obs, info)
             return
         arrays = {name: array.numpy() for name, array in state["envs"].items()}
-        self.envs.set_state(arrays)  # type: ignore[attr-defined]  # savable() has checked
+        obs, info = self.envs.set_state(arrays)  # type: ignore[attr-defined]  # savable() has checked
+        if began_anew(info):
+            self._begin(obs, info)
+            return
+        self.continued = True
         self.rollout.obs[-1], self.rollout.context[-1] = state["obs"], state["context"]
         if self.skills.context:
             self.followed.context = self.rollout.context[-1].clone()

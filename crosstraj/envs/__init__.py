@@ -1,10 +1,11 @@
 """Environments: Procgen, Ising and any Gymnasium id behind one door, `make_envs`."""
 
-from crosstraj.envs.frame_stack import FrameStack, Savable, savable
+from crosstraj.envs.by_id import NAMES
+from crosstraj.envs.frame_stack import FrameStack, Savable, began_anew, savable
 from crosstraj.envs.ising.matching import IsingConfig
 from crosstraj.envs.ising.task import IsingEnv, IsingVectorEnv
+from crosstraj.envs.levels import GymnasiumConfig
 from crosstraj.envs.make import (
-    NAMES,
     check_env_name,
     check_envs,
     image_and_actions,
@@ -12,6 +13,7 @@ from crosstraj.envs.make import (
     make_envs,
     shown_by,
 )
+from crosstraj.envs.ours import procgen_games
 from crosstraj.envs.procgen import (
     GAMES,
     Levels,
@@ -25,6 +27,7 @@ __all__ = [
     "GAMES",
     "NAMES",
     "FrameStack",
+    "GymnasiumConfig",
     "IsingConfig",
     "IsingEnv",
     "IsingVectorEnv",
@@ -33,11 +36,13 @@ __all__ = [
     "ProcgenVectorEnv",
     "Savable",
     "Split",
+    "began_anew",
     "check_env_name",
     "check_envs",
     "image_and_actions",
     "level_seeds",
     "make_envs",
+    "procgen_games",
     "savable",
     "shown_by",
     "split_levels",

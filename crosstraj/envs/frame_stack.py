@@ -36,6 +36,11 @@ def as_savable(envs: AnyEnvs) -> Savable:
     raise BadInput(f"{envs} cannot be saved: it has no get_state and set_state")
 
 
+def began_anew(info: Mapping[str, Any]) -> bool:
+    """Whether set_state could not go on where the state was saved, and has begun new episodes."""
+    return bool(info.get("new_episodes", False))
+
+
 def require_same_step(envs: AnyEnvs) -> None:
     """Refuses environments that do not begin the next episode in the step that ends one."""
     mode = envs.metadata.get("autoreset_mode")
@@ -111,8 +116,8 @@ class FrameStack(VectorWrapper[Frames, Any, Frames, Any, Any]):
                 "restore it into an environment made with the same settings"
             )
         inner = {key: state[key] for key in state if key != "stack"}
-        _, info = as_savable(self.env).set_state(inner)
-        self._stack = stack.copy()
+        frames, info = as_savable(self.env).set_state(inner)
+        self._stack = self._repeated(frames) if began_anew(info) else stack.copy()
         return self._stack, info
 
 

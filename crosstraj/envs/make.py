@@ -1,29 +1,14 @@
-"""One door to every environment: a Procgen game or `ising` by its name, or any Gymnasium id.
+"""One door to every environment: a Procgen game or `ising` by its name, or any Gymnasium id."""
 
-A Gymnasium environment trains when it shows uint8 images and takes one of n actions. What it shows
-otherwise is a matter of plain Gymnasium registration. MiniGrid in pixels, for example, is a module
-`pixels.py` with
-
-    def make(**options):
-        return RGBImgPartialObsWrapper(gymnasium.make("MiniGrid-DoorKey-6x6-v0", **options))
-
-    gymnasium.register("PixelDoorKey-v0", entry_point=make)
-
-and the name `pixels:PixelDoorKey-v0`.
-"""
-
-import difflib
-import importlib
 from collections.abc import Mapping
 from typing import Any, assert_never
 
-import gymnasium
 import numpy as np
 import numpy.typing as npt
-from gymnasium.spaces import Box, Dict, Discrete, Space
+from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode, VectorWrapper
-from gymnasium.wrappers import TransformObservation
 
+from crosstraj.envs.by_id import NAMES, is_image, make_by_id, only_as_vector
 from crosstraj.envs.frame_stack import (
     AnyEnvs,
     Frames,
@@ -34,6 +19,8 @@ from crosstraj.envs.frame_stack import (
 )
 from crosstraj.envs.ising.matching import IsingConfig
 from crosstraj.envs.ising.task import IsingVectorEnv
+from crosstraj.envs.level_envs import LevelEnvs
+from crosstraj.envs.levels import GymnasiumConfig, check_seeds, split_seeds
 from crosstraj.envs.procgen import (
     ACTIONS,
     GAMES,
@@ -46,14 +33,6 @@ from crosstraj.envs.procgen import (
 from crosstraj.errors import BadInput, unknown
 
 GYMNASIUM_MARKS = "-/:"  # one of them is in every Gymnasium id, and in no game's name
-NAMES = (*GAMES, "ising")  # what can be trained by name; everything else is an id of Gymnasium's
-
-# Packages that register ids when imported: how those ids begin, the module, its name for pip.
-PACKAGES = (
-    ("ALE/", "ale_py", "ale-py"),
-    ("BabyAI-", "minigrid", "minigrid"),
-    ("MiniGrid-", "minigrid", "minigrid"),
-)
 
 
 def make_envs(
@@ -64,13 +43,16 @@ def make_envs(
     procgen: ProcgenConfig,
     seed: int,
     ising: IsingConfig = IsingConfig(),  # noqa: B008  # frozen
+    gymnasium: GymnasiumConfig = GymnasiumConfig(),  # noqa: B008  # frozen
     frame_stack: int = 1,
+    processes: bool = False,
     copy: bool = True,
 ) -> AnyEnvs:
     """`count` copies of `env` with observations uint8 [count, H, W, C] and n discrete actions.
 
-    `reset()` begins at `seed`, each time. Procgen's train, test and validation levels are disjoint;
-    Gymnasium has no level split in general, so there they differ in their seeds only. With
+    `reset()` begins at `seed`, each time. Procgen's train, test and validation levels are disjoint,
+    and so are those of a Gymnasium id with `gymnasium.train_levels`; without it they differ in
+    their seeds only. `processes` plays each environment of a Gymnasium id in its own process. With
     `copy=False` the next step overwrites the observations of this one.
     """
     if count < 1:
@@ -84,25 +66,59 @@ def make_envs(
         envs = ProcgenVectorEnv(env, count, chosen, procgen, seed, copy=copy)
     elif env == "ising":
         envs = SeededEnvs(IsingVectorEnv(count, ising, levels), seed, levels)
+    elif gymnasium.train_levels:
+        envs = _with_levels(env, count, levels, gymnasium, seed, processes=processes, copy=copy)
     else:
-        envs = SeededEnvs(_make_gymnasium(env, count, copy), seed, levels)
+        same = AutoresetMode.SAME_STEP
+        made = make_by_id(env, count, autoreset=same, processes=processes, copy=copy)
+        envs = SeededEnvs(made, seed, levels)
     return envs if frame_stack == 1 else FrameStack(envs, frame_stack)
 
 
-def check_env_name(name: str) -> None:
+def _with_levels(
+    env: str,
+    count: int,
+    levels: Split,
+    config: GymnasiumConfig,
+    seed: int,
+    *,
+    processes: bool,
+    copy: bool,
+) -> LevelEnvs:
+    """Environments whose levels are reset seeds; refused where the seed decides no level."""
+    if only_as_vector(env):
+        raise BadInput(
+            f"{env} has no levels to split: it is one vector environment, whose episodes cannot be "
+            "begun one by one; leave out --levels (gymnasium.train_levels=0)"
+        )
+    off = AutoresetMode.DISABLED
+    alone = make_by_id(env, 1, autoreset=off)
+    try:
+        check_envs(LevelEnvs(alone, split_seeds(config, levels), seed))
+        check_seeds(alone, env, config)
+    finally:
+        alone.close()
+    made = make_by_id(env, count, autoreset=off, processes=processes, copy=copy)
+    return LevelEnvs(made, split_seeds(config, levels), seed)
+
+
+def check_env_name(
+    name: str,
+    gymnasium: GymnasiumConfig = GymnasiumConfig(),  # noqa: B008  # frozen
+) -> None:
     """Refuses what cannot be trained on before anything is written; Gymnasium's is made once."""
     if name in NAMES:
         return
     if not any(mark in name for mark in GYMNASIUM_MARKS):
         raise unknown("game", name, NAMES)
-    make_envs(name, 1, levels="train", procgen=ProcgenConfig(), seed=0).close()
+    make_envs(name, 1, levels="train", procgen=ProcgenConfig(), gymnasium=gymnasium, seed=0).close()
 
 
 def check_envs(envs: AnyEnvs) -> None:
     """Refuses a vector environment that cannot be trained on, with the reason and the way out."""
     require_same_step(envs)
     observation, action = envs.single_observation_space, envs.single_action_space
-    if not _is_image(observation, rank=3):
+    if not is_image(observation, rank=3):
         raise BadInput(
             f"{envs} shows {observation}: uint8 images [H, W, C] or [H, W], or a Dict with exactly "
             "one image [H, W, C], are needed; register it with a wrapper that gives one"
@@ -194,61 +210,3 @@ def split_seed(seed: int, levels: Split) -> int:
         raise BadInput(f"seed={seed}: seeds are counted from 0")
     # 31 bits: Gymnasium adds an environment's index to it, and some simulators keep it in int32.
     return int(np.random.SeedSequence((seed, stream)).generate_state(1)[0] >> 1)
-
-
-def _make_gymnasium(env: str, count: int, copy: bool) -> AnyEnvs:
-    name = _registered(env)
-    try:
-        if gymnasium.spec(name).entry_point is None:
-            return gymnasium.make_vec(name, count, vectorization_mode="vector_entry_point")
-        return gymnasium.make_vec(
-            name,
-            count,
-            vectorization_mode="sync",
-            vector_kwargs={"autoreset_mode": AutoresetMode.SAME_STEP, "copy": copy},
-            wrappers=(_as_image,),
-        )
-    except (gymnasium.error.Error, ModuleNotFoundError) as error:  # a missing package, most often
-        raise BadInput(f"{env} is registered, but cannot be made: {error}") from error
-
-
-def _registered(env: str) -> str:
-    """The id in Gymnasium's registry, after importing the package that puts it there."""
-    module, _, name = env.rpartition(":")
-    if not module and name not in gymnasium.registry:
-        module = next((module for start, module, _ in PACKAGES if name.startswith(start)), "")
-    if module:
-        _import(module, env)
-    if name in gymnasium.registry:
-        return name
-    close = difflib.get_close_matches(name, gymnasium.registry, n=5, cutoff=0.5)
-    raise unknown("environment", env, (*NAMES, *close))
-
-
-def _import(module: str, env: str) -> None:
-    try:
-        importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        package = next((pip for _, known, pip in PACKAGES if known == module), module)
-        raise BadInput(
-            f"{env} needs the module {error.name!r}, which is not installed: pip install {package}"
-        ) from error
-    except (ImportError, TypeError, ValueError) as error:
-        raise BadInput(f"{env}: {module!r} cannot be imported: {error}") from error
-
-
-def _is_image(space: Space[Any], rank: int) -> bool:
-    return isinstance(space, Box) and space.dtype == np.uint8 and len(space.shape) == rank
-
-
-def _as_image(env: gymnasium.Env[Any, Any]) -> TransformObservation[Any, Any, Any]:
-    """Takes a Dict's only image, and gives a grey image its channel axis; else changes nothing."""
-    space = env.observation_space
-    if isinstance(space, Dict):
-        images = [key for key, part in space.items() if _is_image(part, rank=3)]
-        if len(images) == 1:
-            return TransformObservation(env, lambda parts: parts[images[0]], space[images[0]])
-    if isinstance(space, Box) and _is_image(space, rank=2):
-        grey = Box(space.low[..., None], space.high[..., None], dtype=np.uint8)
-        return TransformObservation(env, lambda image: image[..., None], grey)
-    return TransformObservation(env, lambda observation: observation, space)

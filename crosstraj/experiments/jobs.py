@@ -85,8 +85,6 @@ def prepare(
     runs: Sequence[Planned], place: Path, kept: Path | None = Path("results/runs")
 ) -> list[Job]:
     """The configuration and directory of every run; a value that does not fit is refused here."""
-    for game in dict.fromkeys(run.game for run in runs):
-        check_env_name(game)
     jobs: dict[Path, Job] = {}
     for run in runs:
         try:
@@ -98,6 +96,10 @@ def prepare(
             other = jobs[directory].planned.variant
             raise BadInput(f"variants {other!r} and {run.variant!r} have the same values")
         jobs[directory] = Job(run, config, directory, kept and kept / directory.name)
+    for env, split in dict.fromkeys(
+        (job.config.env, job.config.gymnasium) for job in jobs.values()
+    ):
+        check_env_name(env, split)
     return list(jobs.values())
 
 

@@ -26,7 +26,7 @@ def task_of(config: Config, levels: LevelSplit) -> dict[str, Any]:
     """What the return of random play depends on."""
     values = to_dict(config)
     return {"game": config.env, "levels": levels} | {
-        part: values[part] for part in ("procgen", "ising") if part in values
+        part: values[part] for part in ("procgen", "ising", "gymnasium") if part in values
     }
 
 

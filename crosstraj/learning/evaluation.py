@@ -194,6 +194,8 @@ class Examiner:
                 levels=source.levels,
                 procgen=c.procgen,
                 ising=c.ising,
+                gymnasium=c.gymnasium,
+                processes=c.machine.env_processes,
                 seed=seed,
                 frame_stack=c.frame_stack,
                 copy=False,

@@ -14,7 +14,7 @@ from crosstraj.data.collect import Collector
 from crosstraj.data.returns import RewardNormaliser
 from crosstraj.data.rollout import Rollout
 from crosstraj.data.skills import begun
-from crosstraj.envs import GAMES, image_and_actions, make_envs, savable, shown_by
+from crosstraj.envs import GAMES, image_and_actions, make_envs, shown_by
 from crosstraj.learning.evaluation import Episode, Examiner
 from crosstraj.learning.experts import make_source
 from crosstraj.learning.kernels import prepare, settled
@@ -42,6 +42,8 @@ class Training:
                 levels="train",
                 procgen=config.procgen,
                 ising=config.ising,
+                gymnasium=config.gymnasium,
+                processes=config.machine.env_processes,
                 seed=derived_seed(config.seed, ENVIRONMENTS),
                 frame_stack=config.frame_stack,
                 copy=False,
@@ -168,7 +170,7 @@ class Training:
         self.collector.load_state_dict(state["collector"])
         self.normaliser.load_state_dict(state["normaliser"])
         self.intrinsic_normaliser.load_state_dict(state["intrinsic_normaliser"])
-        if not savable(self.envs):
+        if not self.collector.continued:
             for normaliser in (self.normaliser, self.intrinsic_normaliser):
                 normaliser.returns[:] = 0.0  # of episodes that are no more
         if self.source:

@@ -26,8 +26,8 @@ from crosstraj.report.statistics import Scores
 RANGES = "normalised by the easy-mode ranges (jumper and leaper: minimum 3)"
 EQUAL_SEEDS = "Left out so that each game has equally many seeds:"
 
-# What runs of one variant may differ in. The task, `procgen` or `ising` and how it is judged, is
-# the comparison's.
+# What runs of one variant may differ in. The task is the comparison's: `procgen`, `ising` or
+# `gymnasium`, and how it is judged.
 NOT_VARIANT = (
     "seed",
     "env",
@@ -38,6 +38,7 @@ NOT_VARIANT = (
     "evaluation",
     "procgen",
     "ising",
+    "gymnasium",
 )
 
 
@@ -89,10 +90,17 @@ class Comparison:
         words = [f"{self.budget:,} frames", f"{self.acting} actions"]
         if self.levels == "validation":
             words.append("judged by validation levels")
-        if procgen := self.task["procgen"]:
-            first, count = procgen.get("first_level", 0), procgen.get("train_levels", 0)
-            words.insert(1, f"{procgen.get('mode', '?')} levels {first} to {first + count - 1}")
+        if count := self.train_levels:
+            procgen, split = self.task["procgen"], self.task["gymnasium"]
+            first = (procgen or split).get("first_level", 0)
+            mode = f"{procgen.get('mode', '?')} " if procgen else ""
+            words.insert(1, f"{mode}levels {first} to {first + count - 1}")
         return ", ".join(words)
+
+    @property
+    def train_levels(self) -> int:
+        """How many levels the runs were trained on; 0: there was no split."""
+        return int((self.task["procgen"] or self.task["gymnasium"]).get("train_levels", 0))
 
     @property
     def levels(self) -> LevelSplit:
@@ -131,6 +139,7 @@ def _task(config: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "procgen": config.get("procgen", {}) if config["env"] in GAMES else {},
         "ising": ising if config["env"] == "ising" else {},
+        "gymnasium": config.get("gymnasium", {}),
         "greedy": bool(config.get("evaluation", {}).get("greedy")),
         "levels": judged_by(config),
     }

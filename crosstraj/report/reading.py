@@ -169,8 +169,12 @@ def _config(path: Path) -> dict[str, Any]:
         value = (config.get(outer, {}) if outer else config).get(inner, kind())
         if type(value) is not kind or (key not in config and not outer):
             raise BadInput(f"config.json: {key} is {value!r}, and must be {kind.__name__}")
-    if type(config.get("ising", {})) is not dict:  # only runs on Ising have it
-        raise BadInput(f"config.json: ising is {config['ising']!r}, and must be dict")
+    for part in ("ising", "gymnasium"):  # only some runs have them
+        if type(config.get(part, {})) is not dict:
+            raise BadInput(f"config.json: {part} is {config[part]!r}, and must be dict")
+    for name, value in config.get("gymnasium", {}).items():
+        if type(value) is not int:
+            raise BadInput(f"config.json: gymnasium.{name} is {value!r}, and must be int")
     return config
 
 

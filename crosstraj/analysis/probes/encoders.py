@@ -15,7 +15,7 @@ from crosstraj.errors import BadInput
 from crosstraj.learning.load import Trained, load, read_config, untrained
 from crosstraj.nn.encoders import Encode
 
-SAME = ("env", "frame_stack", "procgen", "ising")  # what decides levels and frames
+SAME = ("env", "frame_stack", "procgen", "ising", "gymnasium")  # what decides levels and frames
 ENCODED = 1024  # frames on the device at a time
 
 

@@ -6,7 +6,6 @@ from itertools import combinations
 
 import numpy as np
 
-from crosstraj.learning.evaluation import EASY_RANGE
 from crosstraj.report.cells import NONE, number
 from crosstraj.report.comparison import Comparison, Variant
 from crosstraj.report.document import Block, Items, Table, Text
@@ -97,8 +96,8 @@ def audit_blocks(comparison: Comparison) -> list[Block]:
         found = audit(gather_frames(runs), comparison.levels)
         share = len(found.repeats) / found.held_out if found.held_out else math.nan
         name = game if stack == 1 else f"{game}, {stack} frames stacked"
-        trained = comparison.task["procgen"].get("train_levels", 0)
-        seen = f"{found.seen} of {trained}" if game in EASY_RANGE else str(found.seen)
+        trained = comparison.train_levels
+        seen = f"{found.seen} of {trained}" if trained else str(found.seen)
         repeated = f"{len(found.repeats)} ({share:.1%})" if found.held_out else NONE
         rows.append([name, seen, str(found.held_out), repeated, *map(str, found[3:])])
         split += _by_repeat(comparison, game, set(found.repeats))
