@@ -369,7 +369,9 @@ def test_whatever_of_the_machine_changes_rounding_is_a_fact() -> None:
     changes: dict[str, Any] = {"device": "cuda", "piece": 7, "kernels": "native"}
     changes |= {"low_memory": True, "compile": True, "precision": "bf16"}
     unseen = {"threads", "compile"}  # machine_facts has them
-    assert changes.keys() | unseen == {field.name for field in fields(MachineConfig)}
+    assert changes.keys() | unseen | {"env_processes"} == {
+        field.name for field in fields(MachineConfig)
+    }
     usual = MachineConfig().rounding()
     assert len(usual) == len(changes.keys() - unseen)
     for name in changes.keys() - unseen:
@@ -391,6 +393,46 @@ def test_running_returns_of_episodes_that_are_no_more_are_forgotten(
         training.load_state_dict(checkpoint.read(saved)[0])
         assert training.normaliser.returns.tolist() == [expected, expected]
         assert training.collector.episode_return.tolist() == [expected, expected]
+
+
+ROOMS = "crosstraj/MiniGrid-MultiRoom-N2-S4-v0"
+
+
+def test_minigrid_trains_on_its_levels_and_resumes_exactly(
+    tmp_path: Path,
+    stop_after: Callable[[int], None],
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    pytest.importorskip("minigrid")
+    sizes = ("--env", ROOMS, "--levels", "3", "--envs", "2", "--rollout-steps", "50")
+    command = (*COMMANDS["ctrl"], *sizes, "--frames", "300", "--evaluation.every", "100")
+    assert here(*command, runs=tmp_path / "straight") == 0
+    stop_after(3)  # after the first evaluation, in the midst of episodes
+    assert here(*command, runs=tmp_path / "stopped") == 143
+    capfd.readouterr()
+    assert here(*command, "--machine.env-processes", runs=tmp_path / "stopped") == 0
+    error = capfd.readouterr().err
+    assert "resuming" in error
+    assert "new episodes" not in error
+    straight, stopped = only(tmp_path / "straight"), only(tmp_path / "stopped")
+    assert remains(stopped) == remains(straight)
+    episodes = read_rows(straight / "episodes.jsonl")
+    assert {row["level"] in range(3) for row in episodes if row["split"] == "seen"} == {True}
+    assert {row["level"] >= 3 for row in episodes if row["split"] == "unseen"} == {True}
+
+
+def test_an_environment_that_cannot_be_repeated_says_so_and_keeps_to_its_levels(
+    tmp_path: Path, stop_after: Callable[[int], None], capfd: pytest.CaptureFixture[str]
+) -> None:
+    game = "tests.envs.corridors:Restless-v0"
+    sizes = ("--env", game, "--levels", "3", "--envs", "4", "--rollout-steps", "15")
+    command = (*COMMANDS["ppo"], *sizes, "--frames", "120")
+    stop_after(1)
+    assert here(*command, runs=tmp_path) == 143
+    capfd.readouterr()
+    assert here(*command, runs=tmp_path) == 0
+    error = capfd.readouterr().err
+    assert f"{game} cannot save its state: resuming with new episodes" in error
 
 
 def test_stacked_frames_train_and_resume(tmp_path: Path, stop_after: Callable[[int], None]) -> None:

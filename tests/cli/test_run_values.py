@@ -53,12 +53,45 @@ def test_help_shows_what_people_change_and_help_all_the_rest(capfd: Capture) -> 
 
 
 @pytest.mark.parametrize(
+    ("env", "expected"),
+    [
+        ("coinrun", (50, 50, 0)),
+        ("ALE/Pong-v5", (50, 200, 50)),
+    ],
+)
+def test_levels_is_one_word_whatever_the_environment(
+    env: str, expected: tuple[int, int, int], opened: list[Config], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crosstraj.cli.train.check_env_name", lambda *_: None)
+    assert main(["train", "--env", env, "--levels", "50"]) == 2
+    (config,) = opened
+    found = (config.train_levels, config.procgen.train_levels, config.gymnasium.train_levels)
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--env coinrun --levels 5 --procgen.train-levels 6", "give one of them"),
+        ("--env a:B-v0 --levels 5 --gymnasium.train-levels 6", "give one of them"),
+        ("--env ising --levels 5", "ising has no levels but goals"),
+        ("--env coinrun --gymnasium.train-levels 5", "procgen.train_levels"),
+        ("--env coinrun --levels 0", "at least 1 level"),
+        ("--env a:B-v0 --levels -1", "neither can be below 0"),
+    ],
+)
+def test_levels_that_contradict_are_refused(words: str, said: str, capfd: Capture) -> None:
+    assert main(["train", *words.split()]) == 2
+    assert said in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("words", "there", "not_there"),
     [
-        ("--method ctrl", "procgen representation objective policy", "ising"),
+        ("--method ctrl", "procgen representation objective policy", "ising gymnasium"),
         ("--method ppo", "procgen policy", "ising representation objective"),
         ("--method ppo --env ising", "ising", "procgen representation"),
-        ("--method ctrl --env=ALE/Pong-v5", "objective", "ising procgen"),
+        ("--method ctrl --env=ALE/Pong-v5", "objective gymnasium", "ising procgen"),
         ("--method diayn", "phases.0 phases.1 objective", "ising"),
     ],
 )

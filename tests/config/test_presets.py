@@ -1,5 +1,6 @@
 """The configuration tells the truth: method and objective agree, and defaults have one home."""
 
+import json
 from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from crosstraj.config.methods import METHODS, PRESETS
 from crosstraj.config.presets import LAYERS, preset, started
 from crosstraj.config.stored import from_dict, identity, to_dict
 from crosstraj.config.values import Config
+from crosstraj.envs import GymnasiumConfig
 from crosstraj.errors import BadInput
 from crosstraj.learning.load import read_config
 from crosstraj.objectives import CTRLConfig, CURLConfig, NoObjective
@@ -130,3 +132,14 @@ def test_a_value_that_the_table_of_games_has_is_refused_on_the_command_line(capf
 )
 def test_runs_keep_their_names(given: dict[str, Any], digits: str):
     assert identity(started(given))[:8] == digits
+
+
+def test_a_level_split_makes_another_run_and_is_read_back() -> None:
+    plain = replace(Config(), env="A-v0")
+    split = replace(plain, gymnasium=GymnasiumConfig(train_levels=20))
+    assert "gymnasium" not in to_dict(plain)
+    assert from_dict(json.loads(json.dumps(to_dict(split)))) == split
+    assert len({identity(config) for config in (plain, split)}) == 2
+    alone = replace(split, machine=replace(split.machine, env_processes=True))
+    assert identity(alone) == identity(split)
+    assert (plain.train_levels, split.train_levels, Config().train_levels) == (0, 20, 200)

@@ -16,7 +16,8 @@ from crosstraj.cli.main import main
 from crosstraj.config.groups import EvaluationConfig
 from crosstraj.config.presets import preset
 from crosstraj.config.stored import to_dict
-from crosstraj.envs import ProcgenConfig
+from crosstraj.envs import GymnasiumConfig, ProcgenConfig
+from crosstraj.errors import BadInput
 from crosstraj.policies.daac import DAACConfig
 from crosstraj.report import drawing, figures, statistics
 from crosstraj.report.comparison import compare, named
@@ -427,6 +428,30 @@ def test_the_report_has_levels_audit_and_its_limit(tmp_path: Path) -> None:
     levels = (tmp_path / "out/levels.csv").read_text().splitlines()
     assert levels[1] == f'"{TITLE}",1000,ppo,coinrun,seen,1,5'
     assert len(levels) == 9
+
+
+def test_levels_of_gymnasium_ids_are_audited_and_another_split_is_another_task(
+    tmp_path: Path,
+) -> None:
+    root, door = tmp_path / "runs", "crosstraj/MiniGrid-DoorKey-6x6-v0"
+    seen = [episode("seen", 11, 1.0, "x"), episode("seen", 12, 1.0)]
+    unseen = [episode("unseen", 900, 1.0, "x"), episode("unseen", 901, 0.0)]
+    split = GymnasiumConfig(train_levels=100, first_level=10)
+    make_run(root, "a", env=door, gymnasium=split, episodes=[*seen, *unseen])
+    make_run(root, "b", env=door, episodes=[episode("seen", -1, 1.0), episode("unseen", -1, 1.0)])
+    page = report_on(root)
+    assert "1,000 frames, levels 10 to 109, sampled actions" in page
+    assert "1,000 frames, sampled actions" in page
+    audited = table(page, "Level audit by first frames")
+    assert audited[1] == [door, "2 of 100", "2", "1 (50.0%)", "0", "0", "0"]
+    assert "gymnasium" not in page  # it is the task's, and no variant's
+
+
+def test_damaged_values_of_a_level_split_are_named(tmp_path: Path) -> None:
+    for index, wrong in enumerate([7, {"train_levels": "many"}]):
+        path = make_run(tmp_path, str(index), env="A-v0", changed={"gymnasium": wrong})
+        with pytest.raises(BadInput, match="gymnasium"):
+            read_run(path)
 
 
 def test_formulas_are_quoted_and_numbers_are_not() -> None:
