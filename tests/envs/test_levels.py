@@ -317,6 +317,19 @@ def test_resets_of_some_environments_only_and_negative_seeds_are_refused() -> No
 # ---- Gymnasium's own door ----
 
 
+def test_the_environment_of_the_docs_has_levels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("minigrid")
+    code = Path("docs/environments.md").read_text().split("```python\n")[1].split("```")[0]
+    (tmp_path / "grids.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    with made("grids:WholeDoorKey-v0") as envs:
+        frames, info = envs.reset()
+    assert frames.shape == (3, 64, 64, 3)
+    assert set(info["level_seed"].tolist()) <= set(range(5))
+
+
 PLAIN = """
 import sys, gymnasium, numpy as np
 ising = gymnasium.make("crosstraj.envs:crosstraj/Ising-v0")
