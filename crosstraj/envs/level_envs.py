@@ -33,6 +33,9 @@ class LevelEnvs(VectorWrapper[Frames, Any, Frames, Any, Any]):
         super().__init__(env)
         self.metadata = {**env.metadata, "autoreset_mode": AutoresetMode.SAME_STEP}
         self._levels, self._seed, self._drawn = levels, seed, 0
+        self._level = np.full(self.num_envs, levels.first, np.int64)
+        self._actions: list[list[int]] = [[] for _ in range(self.num_envs)]  # of present episodes
+        self._frames: Frames = np.zeros(env.observation_space.shape or (), np.uint8)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -49,7 +52,7 @@ class LevelEnvs(VectorWrapper[Frames, Any, Frames, Any, Any]):
     def _new_episodes(self) -> tuple[Frames, dict[str, Any]]:
         """The next levels of the stream, in every environment."""
         self._level = np.array([self._next_level() for _ in range(self.num_envs)], np.int64)
-        self._actions: list[list[int]] = [[] for _ in range(self.num_envs)]
+        self._actions = [[] for _ in range(self.num_envs)]
         self._frames = self._begin(np.ones(self.num_envs, np.bool_))
         return self._frames, self._info()
 

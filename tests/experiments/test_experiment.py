@@ -25,7 +25,7 @@ from crosstraj.learning.signals import Interrupted
 from crosstraj.policies.daac import DAACConfig
 from tests.conftest import TINY
 
-FILES = sorted(Path("experiments").glob("*.toml"))
+FILES = sorted(Path("experiments").rglob("*.toml"))
 
 SMALL = """
 name = "small"
