@@ -13,7 +13,9 @@ from crosstraj.cli.parse import parse
 from crosstraj.config.methods import words_for
 from crosstraj.cores import usable_cores
 from crosstraj.errors import BadInput, check_range
-from crosstraj.experiments.file import WEIGHTS, Experiment, Planned, Value, read
+from crosstraj.experiments.file import read
+from crosstraj.experiments.plan import Experiment, Planned, Value
+from crosstraj.experiments.tables.kinds import WEIGHTS
 
 if TYPE_CHECKING:
     from crosstraj.experiments.jobs import Job

@@ -13,7 +13,7 @@ from crosstraj.config.quotas import with_fitting_envs
 from crosstraj.config.values import Config
 from crosstraj.envs import check_env_name
 from crosstraj.errors import BadInput
-from crosstraj.experiments.file import Planned
+from crosstraj.experiments.plan import Planned
 from crosstraj.learning.load import place_of
 
 

@@ -17,8 +17,8 @@ from rich.table import Table
 from crosstraj.config.methods import words_for
 from crosstraj.cores import usable_cores
 from crosstraj.errors import BadInput, Refusal
-from crosstraj.experiments.file import Value
 from crosstraj.experiments.jobs import Job
+from crosstraj.experiments.plan import Value
 from crosstraj.learning.display import Rate
 from crosstraj.learning.signals import Interrupted, Stop
 

@@ -11,7 +11,8 @@ from PIL import Image
 from crosstraj.analysis import gallery
 from crosstraj.analysis.gallery import Course, Map, Sample
 from crosstraj.cli.main import main
-from crosstraj.experiments.file import WEIGHTS, read
+from crosstraj.experiments.file import read
+from crosstraj.experiments.tables.kinds import WEIGHTS
 
 # The values of the run that tests share, as a file would have them.
 SAME = """

@@ -12,8 +12,8 @@ from crosstraj.config.groups import MachineConfig
 from crosstraj.config.presets import preset
 from crosstraj.config.stored import to_dict
 from crosstraj.experiments.cost import Cost, cost_of, forecast, rates
-from crosstraj.experiments.file import Experiment, Values
 from crosstraj.experiments.jobs import Job, prepare
+from crosstraj.experiments.plan import Experiment, Values
 from tests.conftest import Trained
 from tools.ledger import ledger
 

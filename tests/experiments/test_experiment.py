@@ -19,8 +19,9 @@ from crosstraj.cli.main import main
 from crosstraj.cli.train import train
 from crosstraj.errors import BadInput
 from crosstraj.experiments import processes as batch
-from crosstraj.experiments.file import TABLES, read
+from crosstraj.experiments.file import read
 from crosstraj.experiments.jobs import KEPT, Job, configure, keep, prepare, reached
+from crosstraj.experiments.tables.kinds import TABLES
 from crosstraj.learning.signals import Interrupted
 from crosstraj.policies.daac import DAACConfig
 from tests.conftest import TINY

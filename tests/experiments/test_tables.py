@@ -14,8 +14,9 @@ from crosstraj.cli.experiment import default_out
 from crosstraj.config.stored import to_dict
 from crosstraj.errors import BadInput
 from crosstraj.experiments import random_play as chance
-from crosstraj.experiments.file import Experiment, Values, read
+from crosstraj.experiments.file import read
 from crosstraj.experiments.jobs import Job, prepare
+from crosstraj.experiments.plan import Experiment, Values
 from crosstraj.experiments.tables.make import make_table
 from crosstraj.experiments.tables.results import area, read_result
 from crosstraj.report.cells import NONE, rounded
