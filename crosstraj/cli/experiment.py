@@ -46,9 +46,9 @@ class ExperimentArguments:
     runs: Path = Path("runs")
     """Where run directories are made."""
     keep: bool = False
-    """Copy the logs of finished runs, without their weights, to --kept."""
-    kept: Path = Path("results/runs")
-    """Where kept logs are; runs that are kept there are not run again."""
+    """Keep the logs of finished runs, without their weights, as files in --kept."""
+    kept: Path = Path("results")
+    """Where kept runs are, KEPT/NAME/VARIANT/GAME-sSEED.jsonl; they are not run again."""
     out: Path | None = None
     """Where the table and figure go; default: results/NAME."""
     allow_inexact: bool = False
@@ -72,7 +72,7 @@ def experiment(arguments: list[str]) -> None:
             f"{', '.join(WEIGHTS)}; leave it out"
         )
     # All of them: the table says what is missing.
-    jobs = prepare(plan.runs(), given.runs, given.kept if whole else None)
+    jobs = prepare(plan.runs(), given.runs, given.kept / plan.name if whole else None)
     names = {run.name for run in chosen}
     wanted = [job for job in jobs if job.planned.name in names]
     if given.dry_run:

@@ -15,13 +15,13 @@ from torch import Tensor
 
 from crosstraj import disk
 from crosstraj.config.dotted import as_json, differences
+from crosstraj.config.stored import FORMAT
 from crosstraj.errors import BadInput
 from crosstraj.runs import checkpoint
 from crosstraj.runs.codec import State
 from crosstraj.runs.lock import disown, own
 from crosstraj.runs.log import Log, Warn, plain_number
 
-FORMAT = 1  # of config.json
 LOGS = ("metrics.jsonl", "timing.jsonl", "episodes.jsonl")
 
 
