@@ -146,7 +146,7 @@ def test_nothing_is_drawn_of_runs_that_have_not_begun(table: str, tmp_path: Path
 def test_the_files_of_the_papers_pictures_have_the_papers_values_and_ours() -> None:
     tables = {"tsne": "maps", "temperature": "temperature", "temporal": "course"}
     for name, table in (tables | {"samples": "samples"}).items():
-        plan = read(Path(f"experiments/{name}.toml"))
+        plan = read(Path(f"experiments/paper/{name}.toml"))
         assert plan.table == table
         assert {v["preset"] for v in plan.variants.values()} == {"paper", "default"}
 
