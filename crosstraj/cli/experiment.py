@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class ExperimentArguments:
     file: Annotated[Path, POSITIONAL]
-    """A TOML file, such as those in experiments/."""
+    """A TOML file, such as those in experiments/paper and experiments/ours."""
     list: bool = False
     """Only show the runs and their commands."""
     dry_run: bool = False
