@@ -239,8 +239,8 @@ def _settle_config(
     if found is not None:
         if found.get("format") != FORMAT:
             raise BadInput(
-                f"{path} has format {found.get('format')!r}, and this version reads {FORMAT}; "
-                "use the version of crosstraj that wrote it, or another directory"
+                f"{path} has format {found.get('format')!r}, and this version goes on with {FORMAT}"
+                "; use the version of crosstraj that wrote it, or another directory"
             )
         if found.get("identity") != identity:
             different = differences(found["config"], config)
