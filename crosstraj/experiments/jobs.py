@@ -1,6 +1,5 @@
 """The runs of an experiment made exact: configuration, run directory and kept file of each."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -6,6 +6,7 @@
     not finite  it has not got past a rollout that was not finite, which nonfinite/ holds
     refused     it has stopped, and the last words in the log beside it are a refusal
     failed      the same with a Python error
+    kept        not finished, and no process owned it here: kept logs, or the shelf of a cluster
     unknown     its owner, on another machine, never left it, and its lock is not seen from here
     broken      its config.json, summary.json or metrics.jsonl cannot be read
 
@@ -28,7 +29,7 @@ from crosstraj.runs.tail import last_row, last_words
 
 # What needs somebody's eye comes first.
 Status = Literal[
-    "running", "refused", "failed", "not finite", "broken", "unknown", "stopped", "finished"
+    "running", "refused", "failed", "not finite", "broken", "unknown", "stopped", "kept", "finished"
 ]
 STATUSES: tuple[Status, ...] = get_args(Status)
 WRITTEN = ("config.json", "metrics.jsonl", "timing.jsonl", "episodes.jsonl", "summary.json")
@@ -188,7 +189,9 @@ def _status(seen: Glance) -> tuple[Status, str]:
         return "unknown", f"the lock of {seen.owner.host} cannot be seen from here"
     if (stuck := max(dumps(seen.path), default=-1)) >= seen.frames:
         return "not finite", f"after {stuck:,} frames: nonfinite/step-{stuck} has the rollout"
-    return _said(seen.path, since=seen.written or 0)
+    status, why = _said(seen.path, since=seen.written or 0)
+    owned = status != "stopped" or os.path.lexists(seen.path / lock.NAME)
+    return (status, why) if owned else ("kept", "")
 
 
 def dumps(run: Path) -> list[int]:

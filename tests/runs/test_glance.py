@@ -188,6 +188,17 @@ def test_an_owner_elsewhere_that_never_left_makes_the_status_unknown(tmp_path: P
     assert glance(run).status == "stopped"
 
 
+def test_what_no_process_owned_here_is_kept_not_stopped(tmp_path: Path) -> None:
+    """A shelf has the runs of other machines, and kept logs the runs of other days."""
+    run = make(tmp_path / "run", update(512))
+    (run / "owner.lock").unlink()
+    assert glance(run).status == "kept"
+    say(run, "crosstraj: this node has no such device")
+    assert glance(run).status == "refused", "the shelf has its log as well"
+    (run / "summary.json").write_text('{"frames": 1000}')
+    assert glance(run).status == "finished"
+
+
 DAMAGES: dict[str, tuple[str, bytes | None, str]] = {
     "no JSON": ("config.json", b"{", "config.json is damaged (JSONDecodeError"),
     "no text": ("config.json", b"\xff\xff", "config.json is damaged (UnicodeDecodeError"),
