@@ -35,6 +35,7 @@ def test_the_cluster_of_ray_up_is_what_its_launcher_takes() -> None:
     assert len(kinds) == 2, "the runs are on one kind of machine"
     starts = config["head_start_ray_commands"] + config["worker_start_ray_commands"]
     assert all("/.venv/bin/ray " in command for command in starts)
+    assert all("RAY_AUTH_MODE=token " in starts[place] for place in (1, 3))
     assert "--autoscaling-config" in starts[1]
     assert "$RAY_HEAD_IP" in starts[3]
 
@@ -43,6 +44,7 @@ def test_the_job_of_kuberay_has_a_head_without_runs_that_keeps_its_shelf() -> No
     claim, job = load("kuberay.yaml")
     assert (claim["kind"], job["kind"]) == ("PersistentVolumeClaim", "RayJob")
     cluster = job["spec"]["rayClusterSpec"]
+    assert cluster["authOptions"] == {"mode": "token"}
     head, (workers,) = cluster["headGroupSpec"], cluster["workerGroupSpecs"]
     assert head["rayStartParams"]["num-cpus"] == "0"
     volumes = head["template"]["spec"]["volumes"]
@@ -63,14 +65,15 @@ def test_the_job_of_kuberay_has_a_head_without_runs_that_keeps_its_shelf() -> No
 def test_the_files_name_nobodys_machine_or_account() -> None:
     for path in PLACE.iterdir():
         text = path.read_text()
-        for word in ("KeyName", "ssh_private_key", "account", "password", "token", "/work/"):
+        for word in ("KeyName", "ssh_private_key", "account", "password", "/work/"):
             assert word not in text, path
 
 
 # --- the Slurm script, with stand-ins for Slurm, Ray and our own command
 
 STANDINS = {
-    "srun": 'echo "srun $*" >> "$SAID"\necho $$ >> "$SAID.steps"\nexec sleep 60',
+    "srun": 'echo "$RAY_AUTH_MODE $RAY_AUTH_TOKEN" >> "$SAID.secrets"\n'
+    'echo "srun $*" >> "$SAID"\necho $$ >> "$SAID.steps"\nexec sleep 60',
     "scontrol": 'echo "scontrol $*" >> "$SAID"\n[ "$1" = requeue ] || printf "a1\\na2\\na3\\n"',
     "hostname": 'if [ "$1" = --ip-address ]; then echo "127.0.1.1 fe80::1"; else echo 10.0.0.7; fi',
     "ray": 'echo "ray $*" >> "$SAID"\n[ "$(grep -c "ray status" "$SAID")" -ge 2 ]',
@@ -152,6 +155,20 @@ def test_ray_is_started_node_by_node_then_the_experiment_whose_code_counts(
     assert lines[-1] == command
     assert not any("requeue" in line for line in lines)
     assert ended(said)
+
+
+def test_each_job_has_a_secret_of_its_own_which_is_in_no_command(tmp_path: Path) -> None:
+    secrets = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        wait = 'until [ "$(grep -c . "$SAID.steps")" -ge 3 ]; do sleep .02; done'
+        process, said = start(tmp_path / name, wait)
+        assert process.wait(timeout=60) == 0
+        (secret,) = set(Path(f"{said}.secrets").read_text().splitlines())
+        assert secret.split()[1] not in said.read_text()
+        secrets.append(secret)
+    assert secrets[0] != secrets[1]
+    assert all(len(secret) == len("token ") + 64 for secret in secrets)
 
 
 def test_a_warning_is_handed_on_and_the_job_goes_back_to_the_queue(tmp_path: Path) -> None:
