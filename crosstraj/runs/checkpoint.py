@@ -174,7 +174,7 @@ def newest(parent: Path, warn: Callable[[str], None]) -> Path | None:
 
 def newest_facts(parent: Path) -> dict[str, Any]:
     """The facts of the newest checkpoint with a whole manifest; no other file is looked at."""
-    for path in _candidates(parent):
+    for path in candidates(parent):
         with suppress(Broken, OSError, KeyError, TypeError):
             return dict(_manifest(path)["facts"])
     return {}
