@@ -20,7 +20,7 @@ from crosstraj.report.document import marked_table
 if TYPE_CHECKING:
     from crosstraj.config.values import Config
 
-EXPERIMENT = Path("experiments/main_table.toml")
+EXPERIMENT = Path("experiments/paper/main_table.toml")
 COUNTED = Path("results/bench/main_table.json")
 TIMED = Path("results/bench/bench.json")
 EXPERTS = "experts, for pse:paper (pretrained)"
