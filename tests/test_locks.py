@@ -8,6 +8,8 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name
 
+from tools import lock
+
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PYTHONS = ("3.11", "3.12", "3.13")
@@ -61,3 +63,19 @@ def test_the_locks_meet_both_generations_of_numpy() -> None:
 def test_the_engine_is_locked_as_the_extra_names_it() -> None:
     extra = [str(Requirement(text)) for text in PROJECT["optional-dependencies"]["procgen"]]
     assert [str(line) for line in lines("engine")] == extra
+
+
+def test_make_lock_leaves_out_the_engine_ourselves_and_what_torch_pins(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def resolve(extras: list[str], kept: list[str]) -> dict[str, str]:
+        assert "test" in extras
+        assert "procgen" not in extras
+        assert kept == ["old.lock"]
+        return {"torch": "2.13.0+cpu", "crosstraj": "1", "nvidia-cublas": "13", "Arch": "7.2.0",
+                "cuda-toolkit": "13", "triton": "3.7"}  # fmt: skip
+
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr(lock, "resolve", resolve)
+    lock.main(["old.lock"])
+    assert capfd.readouterr().out.splitlines()[1:] == ["Arch==7.2.0", "torch==2.13.0"]

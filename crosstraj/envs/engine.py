@@ -107,26 +107,33 @@ class Engine:
         self._kept.append(pointers)
         return arrays, ctypes.addressof(pointers)
 
+    @property
+    def _games(self) -> int:
+        """The engine's handle; a handle that was given back would end the process."""
+        if self._handle is None:
+            raise BadInput("the environment was closed; make another one")
+        return self._handle
+
     def act(self, actions: Array) -> None:
         self._action[:] = actions
-        self._call.libenv_act(self._handle)
+        self._call.libenv_act(self._games)
 
     def observe(self) -> None:
-        self._call.libenv_observe(self._handle)
+        self._call.libenv_observe(self._games)
 
     def get_state(self) -> list[bytes]:
         """Each game, as the engine writes it: the same bytes in every build."""
         space = np.empty(LARGEST_STATE, np.uint8)
         states = []
         for game in range(self.count):
-            size = self._call.get_state(self._handle, game, space.ctypes.data, space.size)
+            size = self._call.get_state(self._games, game, space.ctypes.data, space.size)
             states.append(space[:size].tobytes())
         return states
 
     def set_state(self, states: list[bytes]) -> None:
         """Continue these games, and show them; the engine trusts the bytes, so check them first."""
         for game, state in enumerate(states):
-            self._call.set_state(self._handle, game, state, len(state))
+            self._call.set_state(self._games, game, state, len(state))
 
     def close(self) -> None:
         if self._handle is not None:

@@ -155,13 +155,16 @@ def test_a_wrong_option_is_refused_before_the_engine_ends_the_process(
         Engine(1, wrong)
 
 
-def test_right_options_make_an_engine_that_may_be_closed_twice() -> None:
+def test_an_engine_may_be_closed_twice_and_does_not_play_after_that() -> None:
     engine = Engine(2, options())
     engine.observe()
     assert engine.frames.std() > 1
     assert engine.first.all()
     engine.close()
     engine.close()
+    for play in (engine.observe, engine.get_state, lambda: engine.act(np.zeros(2, int))):
+        with pytest.raises(BadInput, match="was closed"):
+            play()
 
 
 def test_a_missing_engine_is_named_with_the_command_that_brings_it(
