@@ -42,8 +42,8 @@ def train(arguments: list[str]) -> None:
     from crosstraj.learning.place import open_run
     from crosstraj.learning.signals import Stop
     from crosstraj.learning.watch import first_rank, verdict
+    from crosstraj.loop import train as train_run
     from crosstraj.runs.log import read_rows
-    from crosstraj.train import train as train_run
 
     title = f"{config.method} on {config.env}, seed {config.seed}"
     with (
