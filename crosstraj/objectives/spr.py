@@ -64,7 +64,9 @@ class Batch(NamedTuple):
 class Dynamics(nn.Module):
     """The map of one step and its action -> the map of the next, both scaled to [0, 1]."""
 
-    def __init__(self, channels: int, actions: int, hidden: int, rng: torch.Generator) -> None:
+    def __init__(
+        self, actions: int, hidden: int, rng: torch.Generator, channels: int = MAP_CHANNELS
+    ) -> None:
         super().__init__()
         self.actions = actions
         self.first = convolution(channels + actions, hidden, 1, rng)
@@ -95,7 +97,7 @@ class SPR(Objective):
         """channels: of the encoder's map."""
         super().__init__()
         self.config = config
-        self.dynamics: nn.Module = Dynamics(channels, actions, config.hidden, rng)
+        self.dynamics: nn.Module = Dynamics(actions, config.hidden, rng, channels)
         self.predictor: nn.Module = linear(features, features, 1.0, rng)
 
     def attach(self, encoder: nn.Module) -> None:
