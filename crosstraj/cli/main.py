@@ -35,8 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     name, *rest = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     try:
         if any(word.partition("=")[0] == "--with" for word in rest):
-            from crosstraj.config.own import bring
-
+            with naming_extras():
+                from crosstraj.config.own import bring
             rest = bring(rest)
         match name:
             case "-h" | "--help":

@@ -161,6 +161,7 @@ class Loss(nn.Module, Generic[Values]):
             averages.add(objective_grad_norm=bound_gradients(owned, max_norm))
             optimiser.step()
             self.after_step()
+        optimiser.zero_grad()  # nobody else's step must find a gradient of this loss
         return averages.numbers() | self.figures()
 
     def complaints(self, figures: dict[str, float]) -> list[str]:

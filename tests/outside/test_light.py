@@ -162,7 +162,7 @@ def test_the_extra_named_all_brings_every_other() -> None:
 
 @pytest.mark.slow
 def test_the_wheel_in_a_fresh_environment_with_numpy_2(tmp_path: Path) -> None:
-    """As a person installs it, with what the index has now: some hundred megabytes."""
+    """As a person installs it, with what the index has now: gigabytes, where torch brings CUDA."""
     venv.create(tmp_path / "env", with_pip=True)
     python = tmp_path / "env" / "bin" / "python"
     run(python, "-m", "pip", "install", "--quiet", built(tmp_path), "numpy>=2")

@@ -12,6 +12,7 @@ from crosstraj.data.rollout import Rollout
 from crosstraj.learning.learner import Learner
 from crosstraj.nn.encoders import Encode
 from crosstraj.outside.loss import on_device
+from examples.own_objective import Inverse, InverseConfig
 from tests.objectives.test_methods import ACTIONS, ENVS, STEPS, learner_for, rollout_for, small
 
 LOSSES: dict[str, type[ct.Loss[Any]]] = {
@@ -210,6 +211,31 @@ def test_diayn_pays_for_skills_that_are_told_apart() -> None:
         loss.learn(encoder, play, optimiser)
     assert blind.mean() < 0.1
     assert 1.0 < loss.reward(encoder, play).mean() < 1.3863
+
+
+def test_an_objective_of_ones_own_is_a_loss_with_two_names() -> None:
+    class Own(ct.Loss[InverseConfig]):
+        parts = (InverseConfig, Inverse)
+
+    net = network()
+    loss = Own(features=24, actions=ACTIONS)
+    assert same(loss, Own(features=24, actions=ACTIONS))  # though its layers are plain ones
+    optimiser = adam(net, loss)
+    updates = [loss.learn(ct.FrameEncoder(net), play_of(), optimiser) for _ in range(10)]
+    assert updates[-1]["objective_loss"] < updates[0]["objective_loss"]
+
+
+def test_no_gradient_is_left_for_somebody_elses_step() -> None:
+    loss, encoder = made(), ct.FrameEncoder(network())
+    loss.learn(encoder, play_of(), adam(loss, encoder))
+    assert all(p.grad is None for part in (loss, encoder) for p in part.parameters())
+
+
+def test_a_copy_goes_its_own_way_from_the_same_place() -> None:
+    loss = made()
+    twin = copy.deepcopy(loss)
+    first = [batch.views.frame.tolist() for batch in loss.minibatches(play_of())]
+    assert first == [batch.views.frame.tolist() for batch in twin.minibatches(play_of())]
 
 
 def test_seeds_draw_heads_and_minibatches() -> None:
