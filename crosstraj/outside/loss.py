@@ -4,7 +4,7 @@ The mathematics is that of our own loop, called in the same order with the same 
 equal seeds, play and optimisers the two give the same bits.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
@@ -127,7 +127,8 @@ class Loss(nn.Module, Generic[Values]):
     def after_step(self) -> None:
         """Call it after every step of an optimiser: targets follow, prototypes get length one."""
         self._check_target()
-        self.objective.after_step(self.followed or nn.Identity())
+        nothing = nn.Identity()  # for who follows no encoder
+        self.objective.after_step(nothing if self.followed is None else self.followed)
 
     def figures(self) -> dict[str, float]:
         """What was seen over all minibatches of an update; ask once, after the last of them."""
@@ -185,6 +186,13 @@ class Loss(nn.Module, Generic[Values]):
 
     def set_extra_state(self, state: Tensor) -> None:
         self.rng.set_state(state.cpu())
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> Any:
+        """What `state_dict` gave, into a loss of the same values; attached, if it follows."""
+        self._check_target()
+        return super().load_state_dict(state_dict, strict, assign)
 
     def _follow(self, encoder: nn.Module | None) -> None:
         self.__dict__["followed"] = encoder  # not a submodule: its weights are not the loss's

@@ -280,7 +280,10 @@ REFUSED = {
     "SPR keeps a moving copy of the encoder: call attach": lambda: learnt(
         ct.SPR(features=24, actions=ACTIONS)
     ),
-    "DBC reads rewards|reads rewards: give": lambda: learnt(ct.DBC(features=24, actions=ACTIONS)),
+    "reads rewards: give": lambda: learnt(ct.DBC(features=24, actions=ACTIONS)),
+    "CURL keeps a moving copy .* before load_state_dict": lambda: ct.CURL(
+        features=24, actions=ACTIONS
+    ).load_state_dict({}),
     "reads skills: give": lambda: learnt(ct.DIAYN(features=24, actions=ACTIONS)),
     "skills go up to 16, but there are skills=16": lambda: learnt(
         ct.DIAYN(features=24, actions=ACTIONS), skills=torch.full((STEPS, ENVS), 16)
