@@ -1,8 +1,10 @@
 """Training runs from Python: the values of a run, the run itself, and what it has learnt.
 
-run = crosstraj.train(crosstraj.preset("ctrl", env="bigfish", frames=1_000_000))
-agent = crosstraj.load(run).agent
-actions = agent.act(frames).action  # frames: uint8 [B, H, W, C]
+    run = crosstraj.train(crosstraj.preset("ctrl", env="bigfish", frames=1_000_000))
+    agent = crosstraj.load(run).agent
+    actions = agent.act(frames).action
+
+The frames are uint8 [B, H, W, C]. All of this needs the extra of its environment.
 """
 
 from pathlib import Path
