@@ -21,9 +21,9 @@ from crosstraj.config.values import Config
 from crosstraj.data.returns import gae
 from crosstraj.envs import ProcgenConfig, make_envs
 from crosstraj.learning.state import Training
+from crosstraj.loop import learn
 from crosstraj.nn.encoders import IMPALA, Residual, convolution
 from crosstraj.nn.heads import linear
-from crosstraj.train import learn
 
 GAME, ENVS, STEPS, MINIBATCHES = "bigfish", 32, 256, 8
 

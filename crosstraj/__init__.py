@@ -1,3 +1,112 @@
-"""crosstraj: reinforcement-learning agents for levels they have never seen."""
+"""crosstraj: reinforcement-learning agents for levels they have never seen.
+
+The losses for an agent of your own (docs/your_agent.md), which need torch and numpy alone:
+
+    import crosstraj as ct
+    loss = ct.Situations(ct.SituationsConfig(clusters=100), features=512, actions=15, seed=0)
+    play = ct.Trajectories.of(frames, actions, done, time_first=True)
+    figures = loss.learn(encode, play, optimiser)
+
+and training runs, which need the extra of their environment (`pip install 'crosstraj[procgen]'`):
+
+    run = ct.train(ct.preset("ctrl", env="bigfish", frames=1_000_000))
+    agent = ct.load(run).agent
+
+A name is imported when it is first asked for. These names stay; what is not listed here may move.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from crosstraj.config.values import Config
+    from crosstraj.data.trajectories import Trajectories
+    from crosstraj.errors import BadInput, NonFinite
+    from crosstraj.learning.load import Trained
+    from crosstraj.objectives import (
+        CTRLConfig,
+        CURLConfig,
+        DBCConfig,
+        DIAYNConfig,
+        DRIMLConfig,
+        ProtoConfig,
+        PSEConfig,
+        SituationsConfig,
+        SPRConfig,
+    )
+    from crosstraj.outside.encoder import FrameEncoder
+    from crosstraj.outside.loss import Loss
+    from crosstraj.outside.losses import (
+        CTRL,
+        CURL,
+        DBC,
+        DIAYN,
+        DRIML,
+        PSE,
+        SPR,
+        Proto,
+        Situations,
+    )
+    from crosstraj.outside.run import load, preset, train
 
 __version__ = "0.1.0"
+__all__ = [
+    "CTRL",
+    "CURL",
+    "DBC",
+    "DIAYN",
+    "DRIML",
+    "PSE",
+    "SPR",
+    "BadInput",
+    "CTRLConfig",
+    "CURLConfig",
+    "Config",
+    "DBCConfig",
+    "DIAYNConfig",
+    "DRIMLConfig",
+    "FrameEncoder",
+    "Loss",
+    "NonFinite",
+    "PSEConfig",
+    "Proto",
+    "ProtoConfig",
+    "SPRConfig",
+    "Situations",
+    "SituationsConfig",
+    "Trained",
+    "Trajectories",
+    "load",
+    "preset",
+    "train",
+]
+
+_ROOMS = {  # where each name lives, for those that are not losses or their values
+    "BadInput": "errors",
+    "Config": "config.values",
+    "FrameEncoder": "outside.encoder",
+    "Loss": "outside.loss",
+    "NonFinite": "errors",
+    "Trained": "learning.load",
+    "Trajectories": "data.trajectories",
+    "load": "outside.run",
+    "preset": "outside.run",
+    "train": "outside.run",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Imports a public name when it is first asked for (PEP 562)."""
+    if name not in __all__:
+        raise AttributeError(f"module 'crosstraj' has no attribute {name!r}")
+    from crosstraj.errors import naming_extras
+
+    usual = "objectives" if name.endswith("Config") else "outside.losses"
+    with naming_extras():
+        value = getattr(import_module(f"crosstraj.{_ROOMS.get(name, usual)}"), name)
+    globals()[name] = value  # asked for once
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,7 +1,8 @@
 """The ways a command may refuse: a sentence for a person, and an exit code."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from operator import ge, gt, le, lt
 
 
@@ -41,6 +42,43 @@ def unknown(kind: str, name: str, choices: Iterable[str]) -> BadInput:
     close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.6)
     hint = f"did you mean {close[0]!r}? " if close else ""
     return BadInput(f"unknown {kind} {name!r}: {hint}There are: {', '.join(known)}")
+
+
+# What needs more than torch and numpy, by the module that is imported: the extra that brings it.
+EXTRAS = {
+    "gymnasium": "train",
+    "rich": "train",
+    "procgen": "procgen",
+    "gym3": "procgen",
+    "ale_py": "atari",
+    "minigrid": "minigrid",
+    "tensorboard": "tensorboard",
+    "matplotlib": "report",
+    "rliable": "report",
+    "arch": "report",
+    "pandas": "report",
+    "scipy": "report",
+    "sklearn": "analysis",
+    "threadpoolctl": "analysis",
+    "pyarrow": "analysis",
+    "plotly": "analysis",
+    "PIL": "analysis",
+    "ot": "theory",
+}
+
+
+@contextmanager
+def naming_extras() -> Iterator[None]:
+    """In the block a package that is not installed is named with the command that brings it."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        extra = EXTRAS.get((error.name or "").partition(".")[0])
+        if extra is None:
+            raise
+        raise BadInput(
+            f"{error.name} is not installed, and this needs it: pip install 'crosstraj[{extra}]'"
+        ) from error
 
 
 LIMITS = {"at_least": ge, "above": gt, "at_most": le, "below": lt}

@@ -1,5 +1,8 @@
 """Named random streams from one seed; the global generators are never touched."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -20,6 +23,18 @@ def generator(seed: int, *path: int) -> torch.Generator:
     sequence = np.random.SeedSequence(seed, spawn_key=path)
     words = sequence.generate_state(2, np.uint32)
     return torch.Generator().manual_seed(int(words[0]) << 32 | int(words[1]))
+
+
+@contextmanager
+def own_global_generator(rng: torch.Generator) -> Iterator[None]:
+    """In the block torch's global generator starts from the state of `rng`, and is put back after.
+
+    A plain `nn.Linear` in a person's own objective draws from it. Ours do not, and `rng` itself is
+    not moved: without such layers nothing changes.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.set_state(rng.get_state())
+        yield
 
 
 class Streams:

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from crosstraj.data.rollout import Rollout
+from crosstraj.data.rollout import Played
 from crosstraj.errors import check_range
 from crosstraj.objectives import Method, Objective, ObjectiveConfig
 from crosstraj.objectives.base import Encoder, Metrics
@@ -45,7 +45,7 @@ class Inverse(Objective):
             nn.Linear(2 * features, config.hidden), nn.ReLU(), nn.Linear(config.hidden, actions)
         )
 
-    def minibatches(self, rollout: Rollout, count: int, rng: torch.Generator) -> Iterator[Batch]:
+    def minibatches(self, rollout: Played, count: int, rng: torch.Generator) -> Iterator[Batch]:
         frames, action, envs = rollout.frames(), rollout.action.flatten(), rollout.done.shape[1]
         # The frame after `done` is another level's: such a step has no next frame.
         first = (~rollout.done[:-1]).flatten().nonzero().squeeze(1).cpu()

@@ -11,7 +11,7 @@ ROOT = Path(crosstraj.__file__).parent
 STOREYS = (
     {"errors", "randomness", "cores", "disk"},
     *({"nn"}, {"envs"}, {"data"}, {"theory"}, {"objectives", "policies"}, {"config"}, {"runs"}),
-    *({"learning"}, {"train"}, {"report"}, {"analysis"}, {"experiments"}, {"cli"}),
+    *({"learning"}, {"loop"}, {"outside"}, {"report"}, {"analysis"}, {"experiments"}, {"cli"}),
 )
 STOREY = {room: number for number, rooms in enumerate(STOREYS) for room in rooms}
 PLACES = {path: path.relative_to(ROOT.parent).with_suffix("").parts for path in ROOT.rglob("*.py")}

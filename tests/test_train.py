@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 import torch
 
-from crosstraj import train
+from crosstraj import loop
 from crosstraj.cli.main import main
 from crosstraj.config.groups import EvaluationConfig, MachineConfig, SavingConfig
 from crosstraj.config.methods import METHODS, PRESETS
@@ -275,7 +275,7 @@ def test_the_global_generators_are_not_touched(method: str, tmp_path: Path) -> N
     config = small(method, "default", frames=512, saving=SavingConfig(runs=tmp_path))
     before = states()
     with open_run(config, display := Plain(512)) as run:
-        train.train(config, run, display, Stop())
+        loop.train(config, run, display, Stop())
     assert states() == before
 
 
@@ -456,7 +456,7 @@ def test_every_preset_of_every_method_learns_from_a_rollout(name: str, method: s
     training = Training(config)
     learner = training.learner
     before = {key: tensor.clone() for key, tensor in learner.flat_weights().items()}
-    metrics = train.learn(training)
+    metrics = loop.learn(training)
     assert all(np.isfinite(value) for value in metrics.values())
     moved = {key for key, tensor in learner.flat_weights().items() if (tensor != before[key]).any()}
     # Every part learns, nothing is left out of an optimiser; but in the released code theta is, and
@@ -472,7 +472,7 @@ def test_every_preset_of_every_method_learns_from_a_rollout(name: str, method: s
 
 
 def test_the_loop_fits_on_two_screens_and_names_no_method() -> None:
-    source = Path(train.__file__).read_text()
+    source = Path(loop.__file__).read_text()
     assert len(source.splitlines()) <= 120
     tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
     names = [token.string for token in tokens if token.type == tokenize.NAME]

@@ -25,9 +25,9 @@ from crosstraj.config.values import Config
 from crosstraj.data.rollout import Rollout
 from crosstraj.errors import Refusal
 from crosstraj.learning.state import Training
+from crosstraj.loop import learn
 from crosstraj.objectives.method import OWN
 from crosstraj.runs import checkpoint
-from crosstraj.train import learn
 
 UPDATES, STOPPED_AFTER = 3, 2
 

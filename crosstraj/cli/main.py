@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from crosstraj import __version__
-from crosstraj.errors import Refusal, unknown
+from crosstraj.errors import Refusal, naming_extras, unknown
 
 # The one table of commands: each is the function of its name in the module of its name.
 COMMANDS = {
@@ -37,8 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     name, *rest = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     try:
         if any(word.partition("=")[0] == "--with" for word in rest):
-            from crosstraj.config.own import bring
-
+            with naming_extras():
+                from crosstraj.config.own import bring
             rest = bring(rest)
         match name:
             case "-h" | "--help":
@@ -46,8 +46,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             case "--version":
                 print(__version__)
             case found if found in COMMANDS:
-                command = importlib.import_module(f"crosstraj.cli.{found}")
-                getattr(command, found)(rest)
+                with naming_extras():
+                    command = importlib.import_module(f"crosstraj.cli.{found}")
+                    getattr(command, found)(rest)
             case _:
                 raise unknown("command", name, COMMANDS)
     except Refusal as refusal:

@@ -10,7 +10,7 @@ from crosstraj.cli.options import FLAT
 from crosstraj.cli.run_values import chosen_preset, parse_config, with_levels
 from crosstraj.config.values import Config
 from crosstraj.envs import check_env_name
-from crosstraj.errors import BadInput
+from crosstraj.errors import BadInput, naming_extras
 from crosstraj.learning.display import display_for, spared
 from crosstraj.nn.native import keep_memory
 
@@ -42,8 +42,8 @@ def train(arguments: list[str]) -> None:
     from crosstraj.learning.place import open_run
     from crosstraj.learning.signals import Stop
     from crosstraj.learning.watch import first_rank, verdict
+    from crosstraj.loop import train as train_run
     from crosstraj.runs.log import read_rows
-    from crosstraj.train import train as train_run
 
     title = f"{config.method} on {config.env}, seed {config.seed}"
     with (
@@ -69,9 +69,9 @@ def train(arguments: list[str]) -> None:
 
 def _draw(directory: Path) -> None:
     """A picture at the end of a run; that it cannot be drawn must not spoil the run."""
-    from crosstraj.report.curves import draw_curves
-
     try:
+        with naming_extras():
+            from crosstraj.report.curves import draw_curves
         draw_curves(directory, directory / "curves.png")
     except (OSError, BadInput) as error:
         print(f"curves.png could not be drawn: {error}", file=sys.stderr)

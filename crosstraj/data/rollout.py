@@ -12,6 +12,39 @@ from torch import Tensor
 from crosstraj.data.minibatches import fragments
 
 
+class Played(Protocol):
+    """What an objective reads of play: of a rollout, or of anybody's own (`trajectories.py`)."""
+
+    @property
+    def action(self) -> Tensor:
+        """[S, N] int64."""
+
+    @property
+    def done(self) -> Tensor:
+        """[S, N] bool."""
+
+    @property
+    def reward(self) -> Tensor:
+        """[S, N] as the policy learns from it."""
+
+    def frames(self) -> Tensor:
+        """The S * N frames in which an action was taken, flat: [S * N, H, W, C] uint8."""
+        ...
+
+    def group(self) -> Tensor:
+        """[S, N] the level of each step, or where there are none a number for its fragment."""
+        ...
+
+    def skill(self) -> Tensor:
+        """[S, N] int64, the skill that was followed."""
+        ...
+
+
+def level_or_fragment(level: Tensor, done: Tensor) -> Tensor:
+    """[S, N] the level of each step, or where it is -1 a negative number for its fragment."""
+    return torch.where(level >= 0, level, -1 - fragments(done))
+
+
 class Rollout(NamedTuple):
     obs: Tensor  # [S+1, N, H, W, C] uint8; the last row is where the next rollout starts
     action: Tensor  # [S, N] int64
@@ -30,7 +63,11 @@ class Rollout(NamedTuple):
 
     def group(self) -> Tensor:
         """[S, N] the level of each step, or where there are none a number for its fragment."""
-        return torch.where(self.level >= 0, self.level, -1 - fragments(self.done))
+        return level_or_fragment(self.level, self.done)
+
+    def skill(self) -> Tensor:
+        """[S, N] the skill that was followed in each step."""
+        return self.context[:-1].argmax(-1)
 
 
 class Decision(NamedTuple):

@@ -26,9 +26,9 @@ from crosstraj.learning.evaluation import Examiner, evaluate, summarise
 from crosstraj.learning.experts import INDEX, Expert, read_index, with_error
 from crosstraj.learning.place import open_run
 from crosstraj.learning.signals import Stop
+from crosstraj.loop import train
 from crosstraj.objectives import Objective
 from crosstraj.randomness import EVALUATIONS, generator
-from crosstraj.train import train
 
 PLAYER = 2  # of the evaluation's streams: the others are the splits'
 # What may differ between two commands for the same experts: the level is each expert's own.

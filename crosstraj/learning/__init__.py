@@ -4,5 +4,5 @@ Start with `learner.py` (what is learnt from one rollout, in which order) and `r
 objective, optimisers, and where gradients go). `networks.py` makes agent and objective,
 `state.py` is what a checkpoint holds, `load.py` reads a trained run back (`load(run, step)`),
 `evaluation.py` judges it, `watch.py` puts its health into words.
-May import: runs, config and everything below; the loop itself is `crosstraj/train.py`.
+May import: runs, config and everything below; the loop itself is `crosstraj/loop.py`.
 """

@@ -1,8 +1,5 @@
 """The networks of a run, policy and objective: how they are made, and how they take on weights."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import torch
 from torch import Tensor
 
@@ -12,7 +9,7 @@ from crosstraj.learning.kernels import settled
 from crosstraj.nn.encoders import ImageEncoder, Impala
 from crosstraj.objectives import Objective, make_objective
 from crosstraj.policies import Agent, Policy, make_policy
-from crosstraj.randomness import OBJECTIVES, generator
+from crosstraj.randomness import OBJECTIVES, generator, own_global_generator
 
 Weights = dict[str, dict[str, Tensor]]  # by part ("agent", "objective") and name
 
@@ -50,18 +47,6 @@ def make_networks(
     with own_global_generator(heads):
         objective.attach(policy.agent.encoder)
     return policy, objective
-
-
-@contextmanager
-def own_global_generator(rng: torch.Generator) -> Iterator[None]:
-    """In the block torch's global generator starts from the state of `rng`, and is put back after.
-
-    A plain `nn.Linear` in a person's own objective draws from it. Ours do not, and `rng` itself is
-    not moved: without such layers nothing changes.
-    """
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.set_state(rng.get_state())
-        yield
 
 
 def encoders_of(agent: Agent) -> list[ImageEncoder]:

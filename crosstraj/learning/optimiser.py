@@ -1,6 +1,6 @@
 """Adam with a bounded gradient and a guard: what is not finite never reaches the weights."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -8,6 +8,20 @@ import torch
 from torch import Tensor, nn
 
 from crosstraj.errors import NonFinite
+
+
+def bound_gradients(parameters: Mapping[str, nn.Parameter], most: float) -> Tensor:
+    """Scale the gradients of all together to a norm of at most `most`; returns what it was."""
+    present = [p for p in parameters.values() if p.grad is not None]
+    norm = nn.utils.get_total_norm([p.grad for p in present if p.grad is not None])
+    # On an accelerator this look would wait for the device: there it is left to `Averages`.
+    # It comes before the bounding, which would spread one NaN over every gradient.
+    if norm.device.type == "cpu" and not norm.isfinite():
+        named = {name: p.grad for name, p in parameters.items() if p.grad is not None}
+        bad = [name for name, gradient in named.items() if not gradient.isfinite().all()]
+        raise NonFinite(f"the gradient of {', '.join(bad[:3]) or 'the loss'} is not finite")
+    nn.utils.clip_grads_with_norm_(present, most, norm)
+    return norm
 
 
 class Optimiser:
@@ -32,13 +46,7 @@ class Optimiser:
 
     def step(self) -> Tensor:
         """One step; returns the norm of the gradient before it was bounded."""
-        parameters = list(self.parameters.values())
-        norm = nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
-        # On an accelerator this look would wait for the device: there it is left to `Averages`.
-        # It comes before the bounding, which would spread one NaN over every gradient.
-        if norm.device.type == "cpu" and not norm.isfinite():
-            raise NonFinite(self._culprit())
-        nn.utils.clip_grads_with_norm_(parameters, self.max_norm, norm)
+        norm = bound_gradients(self.parameters, self.max_norm)
         if self.adam is not None:
             self.adam.step()
         return norm
@@ -71,14 +79,6 @@ class Optimiser:
         for parameter in parameters:
             if self.adam is not None:
                 self.adam.state.pop(parameter, None)
-
-    def _culprit(self) -> str:
-        bad = [
-            name
-            for name, parameter in self.parameters.items()
-            if parameter.grad is not None and not parameter.grad.isfinite().all()
-        ]
-        return f"the gradient of {', '.join(bad[:3]) or 'the loss'} is not finite"
 
     def state_dict(self) -> dict[str, Any]:
         """Adam's moments by the name of their parameter; empty before the first step."""

@@ -12,15 +12,17 @@ of its own (crops, targets) leaves `reads_stretches` False and gets `encode` in 
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from crosstraj.data.minibatches import Sampling, Stretches
-from crosstraj.data.rollout import Rollout
-from crosstraj.envs import ProcgenConfig
-from crosstraj.envs.frame_stack import AnyEnvs
+from crosstraj.data.rollout import Played, Rollout
+
+if TYPE_CHECKING:  # the losses need no environments, which need more than torch and numpy
+    from crosstraj.envs import ProcgenConfig
+    from crosstraj.envs.frame_stack import AnyEnvs
 
 State = dict[str, Any]  # nested, of tensors and plain values: what a checkpoint holds
 Metrics = dict[str, Tensor]  # named 0-d tensors; numbers only when they are recorded
@@ -72,7 +74,7 @@ class RunValues(Protocol):
     @property
     def env(self) -> str: ...
     @property
-    def procgen(self) -> ProcgenConfig: ...
+    def procgen(self) -> "ProcgenConfig": ...
     @property
     def features(self) -> int: ...
 
@@ -86,7 +88,7 @@ class Stage(Protocol):
         """The first of the training levels."""
         ...
 
-    def make_level(self, level: int) -> AnyEnvs:
+    def make_level(self, level: int) -> "AnyEnvs":
         """One game that plays one level again and again."""
         ...
 
@@ -139,6 +141,7 @@ class Objective(nn.Module):
     skill_steps: int = 0  # a skill is kept for so many steps of an episode; 0: for all of them
     reads_stretches: bool = False  # has `batch` and `loss_of`: can share the policy's frames
     rewards: bool = False  # has `reward`
+    follows: bool = False  # keeps a moving copy of the encoder, made by `attach`
     why_no_anchor: str = ""  # why a pass of it cannot hold PPO's heads in place, where it cannot
     source: Source | None = None  # given to it for training; an evaluation has none
 
@@ -148,14 +151,14 @@ class Objective(nn.Module):
     def attach(self, encoder: nn.Module) -> None:
         """Called once, before training: a target network starts as a copy of the encoder."""
 
-    def minibatches(self, rollout: Rollout, count: int, rng: torch.Generator) -> Iterator[Any]:
+    def minibatches(self, rollout: Played, count: int, rng: torch.Generator) -> Iterator[Any]:
         """The batches of one epoch over this rollout; each is what `loss` understands."""
         return iter(())
 
     def loss(self, encode: Encoder, batch: Any, rng: torch.Generator) -> tuple[Tensor, Metrics]:
         return self.loss_of(encode(batch.frames), batch, rng)
 
-    def batch(self, rollout: Rollout, minibatch: Stretches, rng: torch.Generator) -> Any | None:
+    def batch(self, rollout: Played, minibatch: Stretches, rng: torch.Generator) -> Any | None:
         """What `loss_of` understands, of a minibatch of stretches; None where all are too short."""
         raise NotImplementedError
 

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from crosstraj.data.minibatches import VIEWS, Sampling, Views, time_of
-from crosstraj.data.rollout import Rollout
+from crosstraj.data.rollout import Played
 from crosstraj.errors import BadInput, check_range
 from crosstraj.nn import ops
 from crosstraj.nn.heads import (
@@ -157,6 +157,7 @@ class CTRL(Objective):
             ops.unit(torch.randn(config.clusters, width, generator=rng))
         )  # E, one unit row per cluster
         self.slow = nn.ModuleDict()  # encoder, FiLM and psi as they were; empty without a decay
+        self.follows = config.target_decay > 0
         self.play = Play()
 
     def gather(self, rng: torch.Generator) -> None:
@@ -169,7 +170,7 @@ class CTRL(Objective):
             parts = {"encoder": deepcopy(encoder), "heads": heads}
             self.slow = nn.ModuleDict(parts).requires_grad_(False)
 
-    def minibatches(self, rollout: Rollout, count: int, rng: torch.Generator) -> Iterator[Batch]:
+    def minibatches(self, rollout: Played, count: int, rng: torch.Generator) -> Iterator[Batch]:
         c, done = self.config, rollout.done.cpu()
         drawn = VIEWS[c.sampling](
             done, count, c.keypoints, swap=c.swap_codes, cross=c.whole_rows, rng=rng

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from crosstraj.data.minibatches import scattered
-from crosstraj.data.rollout import Rollout
+from crosstraj.data.rollout import Played
 from crosstraj.errors import BadInput, check_range
 from crosstraj.nn import ops
 from crosstraj.nn.heads import linear
@@ -51,6 +51,7 @@ class Batch(NamedTuple):
 
 
 class CURL(Objective):
+    follows = True
     target: nn.Module  # the key encoder
 
     def __init__(
@@ -77,7 +78,7 @@ class CURL(Objective):
     def attach(self, encoder: nn.Module) -> None:
         self.target = copy.deepcopy(encoder).requires_grad_(False)
 
-    def minibatches(self, rollout: Rollout, count: int, rng: torch.Generator) -> Iterator[Batch]:
+    def minibatches(self, rollout: Played, count: int, rng: torch.Generator) -> Iterator[Batch]:
         frames, (steps, envs) = rollout.frames(), rollout.done.shape
         # Apart in time: frames of neighbouring steps are nearly equal, and would be negatives.
         for frame in scattered(steps, envs, count, rng):

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from crosstraj.data.minibatches import Stretches, windows
-from crosstraj.data.rollout import Rollout
+from crosstraj.data.rollout import Played
 from crosstraj.errors import check_range
 from crosstraj.nn.heads import linear
 from crosstraj.objectives.base import Metrics, Objective, ObjectiveConfig
@@ -116,11 +116,11 @@ class DBC(Objective):
             linear(config.hidden, 1, 1.0, rng),
         )
 
-    def minibatches(self, rollout: Rollout, count: int, rng: torch.Generator) -> Iterator[Batch]:
+    def minibatches(self, rollout: Played, count: int, rng: torch.Generator) -> Iterator[Batch]:
         for frame, position, valid in windows(rollout.done.cpu(), count, 2, 1, rng):
             yield batch_of(rollout, frame, position[valid[:, 1], 0])
 
-    def batch(self, rollout: Rollout, minibatch: Stretches, rng: torch.Generator) -> Batch:
+    def batch(self, rollout: Played, minibatch: Stretches, rng: torch.Generator) -> Batch:
         followed = minibatch.stretch[:-1] == minibatch.stretch[1:]
         return batch_of(rollout, minibatch.frame, followed.nonzero().squeeze(1))
 
@@ -180,9 +180,9 @@ class DBC(Objective):
         return error.square().mean(), distance.detach().mean()
 
 
-def batch_of(rollout: Rollout, frame: Tensor, now: Tensor) -> Batch:
+def batch_of(rollout: Played, frame: Tensor, now: Tensor) -> Batch:
     """frame: [F] flat indices into the rollout; now: [B] positions there that have a next frame."""
-    place, now = frame.to(rollout.obs.device), now.to(rollout.obs.device)
+    place, now = frame.to(rollout.done.device), now.to(rollout.done.device)
     return Batch(
         rollout.frames().index_select(0, place),
         rollout.action.flatten().index_select(0, place),

@@ -23,7 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from crosstraj.data.minibatches import Stretches, scattered
-from crosstraj.data.rollout import Rollout
+from crosstraj.data.rollout import Played, Rollout
 from crosstraj.errors import BadInput, check_range
 from crosstraj.nn import ops
 from crosstraj.nn.heads import linear
@@ -74,12 +74,12 @@ class DIAYN(Objective):
             linear(config.width, config.skills, 1.0, rng),
         )
 
-    def minibatches(self, rollout: Rollout, count: int, rng: torch.Generator) -> Iterator[Batch]:
+    def minibatches(self, rollout: Played, count: int, rng: torch.Generator) -> Iterator[Batch]:
         steps, envs = rollout.done.shape
         for index in scattered(steps, envs, count, rng):
             yield batch_at(rollout, index)
 
-    def batch(self, rollout: Rollout, minibatch: Stretches, rng: torch.Generator) -> Batch:
+    def batch(self, rollout: Played, minibatch: Stretches, rng: torch.Generator) -> Batch:
         return batch_at(rollout, minibatch.frame)  # each frame for itself: no stretch is too short
 
     def loss_of(
@@ -94,9 +94,16 @@ class DIAYN(Objective):
 
     @torch.no_grad()
     def reward(self, rollout: Rollout, rng: torch.Generator) -> Tensor:
-        """log q(z | o_t) - log p(z), z as followed at t: 0 for a blind guess, log Z at most."""
-        log_q = self.discriminator(rollout.features[:-1]).log_softmax(-1)
-        return (log_q * rollout.context[:-1]).sum(-1) + math.log(self.config.skills)
+        return self.reward_of(rollout.features[:-1], rollout.skill())
+
+    @torch.no_grad()
+    def reward_of(self, features: Tensor, skill: Tensor) -> Tensor:
+        """log q(z | o_t) - log p(z), z as followed at t: 0 for a blind guess, log Z at most.
+
+        From features [S, N, D] and skills [S, N].
+        """
+        log_q: Tensor = self.discriminator(features).log_softmax(-1)
+        return log_q.gather(-1, skill[..., None]).squeeze(-1) + math.log(self.config.skills)
 
     def draw_context(self, previous: Tensor, began: Tensor, rng: torch.Generator) -> Tensor:
         drawn = torch.randint(self.context, (len(previous),), generator=rng)
@@ -104,8 +111,8 @@ class DIAYN(Objective):
         return torch.where(began.to(previous.device)[:, None], fresh, previous)
 
 
-def batch_at(rollout: Rollout, index: Tensor) -> Batch:
+def batch_at(rollout: Played, index: Tensor) -> Batch:
     """Frames of the rollout, each with the skill that was followed in it."""
-    index = index.to(rollout.obs.device)
-    skill = rollout.context[:-1].flatten(0, 1).index_select(0, index).argmax(1)
+    index = index.to(rollout.done.device)
+    skill = rollout.skill().flatten().index_select(0, index)
     return Batch(rollout.frames().index_select(0, index), skill)

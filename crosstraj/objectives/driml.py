@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from crosstraj.data.minibatches import Stretches, fragments, windows
-from crosstraj.data.rollout import Rollout
+from crosstraj.data.rollout import Played
 from crosstraj.errors import check_range
 from crosstraj.nn import ops
 from crosstraj.nn.heads import ResidualMLP
@@ -69,7 +69,7 @@ class DRIML(Objective):
         self.psi_now = ResidualMLP(features + config.action_width, config.width, rng)
         self.psi_later = ResidualMLP(features, config.width, rng)
 
-    def minibatches(self, rollout: Rollout, count: int, rng: torch.Generator) -> Iterator[Batch]:
+    def minibatches(self, rollout: Played, count: int, rng: torch.Generator) -> Iterator[Batch]:
         lag = self.config.lag
         for frame, position, valid in windows(rollout.done.cpu(), count, lag + 1, 1, rng):
             k = torch.randint(1, lag + 1, (len(position), 1), generator=rng)
@@ -77,7 +77,7 @@ class DRIML(Objective):
             if inside.any():
                 yield self.batch_of(rollout, frame, position[inside, 0], k[inside, 0])
 
-    def batch(self, rollout: Rollout, minibatch: Stretches, rng: torch.Generator) -> Batch | None:
+    def batch(self, rollout: Played, minibatch: Stretches, rng: torch.Generator) -> Batch | None:
         frame, stretch = (field.cpu() for field in minibatch)
         k = torch.randint(1, self.config.lag + 1, (len(frame),), generator=rng)
         later = torch.arange(len(frame)) + k
@@ -86,10 +86,10 @@ class DRIML(Objective):
             return None
         return self.batch_of(rollout, frame, inside.nonzero().squeeze(1), k[inside])
 
-    def batch_of(self, rollout: Rollout, frame: Tensor, now: Tensor, k: Tensor) -> Batch:
+    def batch_of(self, rollout: Played, frame: Tensor, now: Tensor, k: Tensor) -> Batch:
         """frame: [F] flat indices into the rollout; now, k: [B] positions there, and lags."""
         steps, envs = rollout.done.shape
-        device = rollout.obs.device
+        device = rollout.done.device
         place, now, k = frame.to(device), now.to(device), k.to(device)
         target = place.index_select(0, now + k)
         episode = fragments(rollout.done).flatten().index_select(0, target)

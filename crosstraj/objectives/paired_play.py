@@ -6,14 +6,15 @@ is stored but the latest play; its interactions are counted apart from those of 
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
-from crosstraj.envs import savable
-from crosstraj.envs.frame_stack import AnyEnvs
 from crosstraj.errors import BadInput
+
+if TYPE_CHECKING:
+    from crosstraj.envs.frame_stack import AnyEnvs
 
 
 class Policies(Protocol):
@@ -57,7 +58,7 @@ class PairedPlay:
 
     def __init__(
         self,
-        make_level: Callable[[int], AnyEnvs],
+        make_level: "Callable[[int], AnyEnvs]",
         levels: range,
         policies: Policies,
         *,
@@ -115,12 +116,14 @@ class PairedPlay:
         self.seen[level] = torch.from_numpy(obs)
         return bool(terminated[0] or truncated[0])
 
-    def _game(self, level: int) -> AnyEnvs:
+    def _game(self, level: int) -> "AnyEnvs":
         if level not in self.games:
             self.games[level] = self.make_level(level)
         return self.games[level]
 
     def state_dict(self) -> dict[str, Any]:
+        from crosstraj.envs import savable  # only who plays has environments
+
         pairs = {str(index): levels for index, levels in enumerate(self.playing) if levels}
         return {
             "frames": self.frames,

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from crosstraj.data.minibatches import time_of
-from crosstraj.data.rollout import Rollout
+from crosstraj.data.rollout import Played, Rollout
 from crosstraj.errors import BadInput, check_range
 from crosstraj.nn import ops
 from crosstraj.nn.heads import linear
@@ -82,6 +82,7 @@ class Batch(NamedTuple):
 
 class Proto(Objective):
     rewards = True
+    follows = True
     queue: Tensor  # [queue, width]
     target_encoder: nn.Module
 
@@ -112,7 +113,7 @@ class Proto(Objective):
     def attach(self, encoder: nn.Module) -> None:
         self.target_encoder = copy.deepcopy(encoder).requires_grad_(False)
 
-    def minibatches(self, rollout: Rollout, count: int, rng: torch.Generator) -> Iterator[Batch]:
+    def minibatches(self, rollout: Played, count: int, rng: torch.Generator) -> Iterator[Batch]:
         frames, envs = rollout.frames(), rollout.done.shape[1]
         level, time = rollout.group().flatten(), time_of(rollout.done).flatten()
         # Steps whose next frame is of the same episode, and of this rollout.

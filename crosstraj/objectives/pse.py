@@ -15,8 +15,7 @@ from typing import Literal, NamedTuple, assert_never
 import torch
 from torch import Tensor
 
-from crosstraj.data.rollout import Rollout
-from crosstraj.envs import GAMES
+from crosstraj.data.rollout import Played
 from crosstraj.errors import BadInput, check_range
 from crosstraj.nn import ops
 from crosstraj.nn.heads import projection
@@ -91,6 +90,8 @@ class PSEConfig(ObjectiveConfig):
         return 0, ""  # the rollout is not used
 
     def check(self, run: RunValues) -> None:
+        from crosstraj.envs import GAMES  # the loss needs no environments
+
         if run.env not in GAMES:
             raise BadInput(f"method={run.method} plays chosen levels: {run.env} has none")
         if self.levels > run.procgen.train_levels:
@@ -227,9 +228,9 @@ class PSE(Objective):
             case other:
                 assert_never(other)
 
-    def minibatches(self, rollout: Rollout, count: int, rng: torch.Generator) -> Iterator[Batch]:
+    def minibatches(self, rollout: Played, count: int, rng: torch.Generator) -> Iterator[Batch]:
         """Each stretch in one minibatch; where they are too few, some serve again, moved anew."""
-        device = rollout.obs.device
+        device = rollout.done.device
         order = torch.randperm(len(self.matched), generator=rng).tolist()
         for index in range(count if order else 0):
             chosen = order[index::count] or [order[index % len(order)]]

@@ -26,7 +26,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from crosstraj.data.minibatches import Stretches, stretches, time_of
-from crosstraj.data.rollout import Rollout
+from crosstraj.data.rollout import Played
 from crosstraj.errors import BadInput, check_range
 from crosstraj.nn import ops
 from crosstraj.nn.heads import SequenceFiLM, linear, projection, without_statistics
@@ -127,15 +127,15 @@ class Situations(Objective):
     def gather(self, rng: torch.Generator) -> None:
         self.play, self.measured = Play(), False
 
-    def minibatches(self, rollout: Rollout, count: int, rng: torch.Generator) -> Iterator[Batch]:
+    def minibatches(self, rollout: Played, count: int, rng: torch.Generator) -> Iterator[Batch]:
         length = max(len(rollout.done) // count, self.config.needs()[0])
         for minibatch in stretches(rollout.done.cpu(), count, length, rng):
             batch = self.batch(rollout, minibatch, rng)
             if batch is not None:
                 yield batch
 
-    def batch(self, rollout: Rollout, minibatch: Stretches, rng: torch.Generator) -> Batch | None:
-        frame, stretch = (field.to(rollout.obs.device) for field in minibatch)
+    def batch(self, rollout: Played, minibatch: Stretches, rng: torch.Generator) -> Batch | None:
+        frame, stretch = (field.to(rollout.done.device) for field in minibatch)
         size = torch.bincount(stretch)
         place = torch.arange(len(frame), device=frame.device) - (size.cumsum(0) - size)[stretch]
         gaps = torch.tensor(self.config.gaps)

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from crosstraj.data.minibatches import windows
-from crosstraj.data.rollout import Rollout
+from crosstraj.data.rollout import Played
 from crosstraj.errors import BadInput, check_range
 from crosstraj.nn import ops
 from crosstraj.nn.encoders import MAP_CHANNELS, convolution
@@ -64,13 +64,15 @@ class Batch(NamedTuple):
 class Dynamics(nn.Module):
     """The map of one step and its action -> the map of the next, both scaled to [0, 1]."""
 
-    def __init__(self, actions: int, hidden: int, rng: torch.Generator) -> None:
+    def __init__(
+        self, actions: int, hidden: int, rng: torch.Generator, channels: int = MAP_CHANNELS
+    ) -> None:
         super().__init__()
         self.actions = actions
-        self.first = convolution(MAP_CHANNELS + actions, hidden, 1, rng)
+        self.first = convolution(channels + actions, hidden, 1, rng)
         # Batch norm would let maps imagined beyond an episode's end into those that count.
         self.norm = nn.GroupNorm(8, hidden)
-        self.second = convolution(hidden, MAP_CHANNELS, 1, rng)
+        self.second = convolution(hidden, channels, 1, rng)
 
     def forward(self, spatial: Tensor, action: Tensor) -> Tensor:
         plane = F.one_hot(action, self.actions).to(spatial)[:, :, None, None]
@@ -80,21 +82,28 @@ class Dynamics(nn.Module):
 
 
 class SPR(Objective):
+    follows = True
     why_no_anchor = "method=spr reads the map before the features"
     target: nn.Module
 
     def __init__(
-        self, config: SPRConfig, features: int, actions: int, rng: torch.Generator
+        self,
+        config: SPRConfig,
+        features: int,
+        actions: int,
+        rng: torch.Generator,
+        channels: int = MAP_CHANNELS,
     ) -> None:
+        """channels: of the encoder's map."""
         super().__init__()
         self.config = config
-        self.dynamics: nn.Module = Dynamics(actions, config.hidden, rng)
+        self.dynamics: nn.Module = Dynamics(actions, config.hidden, rng, channels)
         self.predictor: nn.Module = linear(features, features, 1.0, rng)
 
     def attach(self, encoder: nn.Module) -> None:
         self.target = copy.deepcopy(encoder).requires_grad_(False)
 
-    def minibatches(self, rollout: Rollout, count: int, rng: torch.Generator) -> Iterator[Batch]:
+    def minibatches(self, rollout: Played, count: int, rng: torch.Generator) -> Iterator[Batch]:
         frames, action = rollout.frames(), rollout.action.flatten()
         length = self.config.steps + 1
         # Windows do not overlap: each frame is encoded once.

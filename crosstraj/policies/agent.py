@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from crosstraj.data.rollout import Decision
-from crosstraj.errors import NonFinite
+from crosstraj.errors import BadInput, NonFinite
 from crosstraj.nn.encoders import (
     FEATURES,
     EncoderKind,
@@ -100,14 +100,27 @@ class Agent(nn.Module, ABC):
 
     @torch.inference_mode()
     def act(
-        self, frames: Tensor, context: Tensor, rng: torch.Generator, *, greedy: bool = False
+        self,
+        frames: Tensor,
+        context: Tensor | None = None,
+        rng: torch.Generator | None = None,
+        *,
+        greedy: bool = False,
     ) -> Decision:
-        """One decision per frame, sampled from the policy unless `greedy`."""
+        """One decision per frame [B, H, W, C] uint8, sampled from the policy with `rng`.
+
+        Without `rng`, or `greedy`: the most probable action. A method with skills (DIAYN) needs one
+        for each frame: context [B, skills], one-hot.
+        """
+        if context is None:
+            if self.film is not None:
+                raise BadInput("this policy follows skills: give act(frames, context), one-hot")
+            context = torch.zeros(len(frames), 0, device=frames.device)
         features = self.read(self.encoder, frames)
         log_probs, value = self.decide(frames, features, context)
         if not log_probs.isfinite().all():  # the weights are finite: every step has looked
             raise NonFinite("the policy's probabilities are not finite")
-        if greedy:
+        if greedy or rng is None:
             action = log_probs.argmax(-1)
         else:
             # Categorical.sample would draw from the global generator.

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from crosstraj import train
+from crosstraj import loop
 from crosstraj.cli.main import main
 from crosstraj.config.groups import EvaluationConfig, MachineConfig
 from crosstraj.config.phases import Phase, beginnings, check_phases, in_words, phase_at
@@ -122,12 +122,12 @@ def test_the_loop_changes_phase_at_the_frame_that_the_budget_says(frames):
     seen = {}
     while training.frames < frames:
         start = training.frames
-        seen[start] = train.learn(training)["phase"]
+        seen[start] = loop.learn(training)["phase"]
     assert seen == {start: 1 if start * 2 < frames else 2 for start in range(0, frames, 16)}
 
 
 def test_a_run_without_phases_does_not_speak_of_them():
-    assert "phase" not in train.learn(training_with("ppo"))
+    assert "phase" not in loop.learn(training_with("ppo"))
 
 
 # --- What
@@ -157,7 +157,7 @@ def equal(a: dict[str, Any], b: dict[str, Any]) -> bool:
 def test_a_phase_that_resets_nothing_changes_nothing_but_the_number():
     training = training_with("ctrl", Phase(), Phase(), encoder_grad="both")
     for _ in range(2):
-        train.learn(training)
+        loop.learn(training)
     before = bits(training.learner), moments(training), training.normaliser.state_dict()
     streams = training.streams.state_dict()
     assert training.begin_phase() == {"phase": 2}
@@ -170,7 +170,7 @@ def test_a_phase_that_resets_nothing_changes_nothing_but_the_number():
 def test_the_value_head_begins_anew_and_nothing_else_does():
     training = training_with("ctrl", Phase(), Phase(reset=("value",)), encoder_grad="both")
     for _ in range(2):
-        train.learn(training)
+        loop.learn(training)
     before, kept = bits(training.learner), moments(training)
     spread = training.normaliser.variance
     training.begin_phase()
@@ -183,7 +183,7 @@ def test_the_value_head_begins_anew_and_nothing_else_does():
     assert equal(moments(training), kept)
     assert training.normaliser.variance == spread
     # Once is enough: the next rollouts of this phase keep what has been learnt.
-    train.learn(training)
+    loop.learn(training)
     before = bits(training.learner)
     training.begin_phase()
     assert bits(training.learner) == before
@@ -192,7 +192,7 @@ def test_the_value_head_begins_anew_and_nothing_else_does():
 def test_the_normalisers_begin_anew_and_nothing_else_does():
     training = training_with("ctrl", Phase(), Phase(reset=("normaliser",)))
     for _ in range(2):
-        train.learn(training)
+        loop.learn(training)
     assert training.normaliser.count > 30
     before, kept = bits(training.learner), moments(training)
     training.begin_phase()
@@ -206,7 +206,7 @@ def test_the_normalisers_begin_anew_and_nothing_else_does():
 def test_an_encoder_that_nobody_trains_is_frozen_and_the_heads_keep_their_moments():
     training = training_with("ctrl", Phase(), Phase(encoder_grad="none"), encoder_grad="both")
     for _ in range(2):
-        train.learn(training)
+        loop.learn(training)
     kept = moments(training)
     training.begin_phase()
     after = moments(training)
@@ -216,7 +216,7 @@ def test_an_encoder_that_nobody_trains_is_frozen_and_the_heads_keep_their_moment
         assert equal(after[name], {k: m for k, m in kept[name].items() if k not in frozen})
     before = bits(training.learner)
     for _ in range(2):
-        train.learn(training)
+        loop.learn(training)
     assert moved(before, bits(training.learner)) == {"policy", "value", "objective"}
 
 
@@ -225,9 +225,9 @@ def test_an_objective_of_weight_0_rests_and_does_not_drift_on_old_moments():
     for grad, expected in (("both", {"encoder", "policy", "value"}), ("ssl", {"policy", "value"})):
         training = training_with("ctrl", *phases, encoder_grad=grad)
         for _ in range(2):
-            train.learn(training)
+            loop.learn(training)
         before = bits(training.learner)
-        metrics = train.learn(training)
+        metrics = loop.learn(training)
         assert moved(before, bits(training.learner)) == expected
         assert "objective_loss" not in metrics
 
@@ -366,7 +366,7 @@ def test_a_state_of_the_second_phase_loads_into_a_fresh_training_without_a_reset
     phases = (Phase(), Phase(encoder_grad="none", reset=("value", "normaliser")))
     first = training_with("ctrl", *phases, encoder_grad="both")
     for _ in range(3):
-        train.learn(first)
+        loop.learn(first)
     second = training_with("ctrl", *phases, encoder_grad="both")
     state = first.state_dict()
     games = state["collector"]["envs"]  # tensors, as a checkpoint gives them back
@@ -375,7 +375,7 @@ def test_a_state_of_the_second_phase_loads_into_a_fresh_training_without_a_reset
     assert second.phase == 1
     assert bits(second.learner) == bits(first.learner)
     assert equal(moments(second), moments(first))
-    assert train.learn(second) == train.learn(first)
+    assert loop.learn(second) == loop.learn(first)
     assert bits(second.learner) == bits(first.learner)
 
 

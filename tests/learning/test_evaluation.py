@@ -15,7 +15,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from torch import Tensor
 
-from crosstraj import train
+from crosstraj import loop
 from crosstraj.config.groups import EvaluationConfig, MachineConfig
 from crosstraj.config.presets import preset
 from crosstraj.config.values import Config
@@ -413,7 +413,7 @@ def test_an_interrupted_evaluation_leaves_no_trace() -> None:
     training, fresh = Training(tiny()), Training(tiny())
     training.frames = fresh.frames = 16
     run, undisturbed, patient = Notes(), Notes(), Late(100_000)
-    judge: Callable[..., dict[str, float]] = train.evaluate
+    judge: Callable[..., dict[str, float]] = loop.evaluate
     before = fresh.state_dict()
     judge(fresh, undisturbed, patient)
     looks = 100_000 - patient.looks

@@ -21,6 +21,7 @@ from crosstraj.learning.optimiser import Optimiser
 from crosstraj.learning.place import open_run
 from crosstraj.learning.signals import Stop
 from crosstraj.learning.state import PATIENCE, Training
+from crosstraj.loop import train
 from crosstraj.objectives import CTRLConfig
 from crosstraj.objectives.ctrl import CTRL
 from crosstraj.policies import ppo
@@ -28,7 +29,6 @@ from crosstraj.policies.experience import experience
 from crosstraj.policies.ppo import PPO
 from crosstraj.runs import checkpoint
 from crosstraj.runs.log import read_rows
-from crosstraj.train import train
 from tests.learning.test_learner import bits, learner_for, rollout_for, small
 
 FRAMES = 4 * 16  # of one update
@@ -143,7 +143,7 @@ def config_for(runs: Path, on_nonfinite: str = "halt") -> Config:
 
 @pytest.fixture(autouse=True)
 def no_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crosstraj.train.evaluate", lambda *arguments: {})
+    monkeypatch.setattr("crosstraj.loop.evaluate", lambda *arguments: {})
 
 
 def run_to_the_end(config: Config, said: Said) -> Path:
@@ -187,7 +187,7 @@ def leaves(state: Any) -> Iterator[Any]:
 def clean(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     """A run to which nothing happened."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("crosstraj.train.evaluate", lambda *arguments: {})
+        patch.setattr("crosstraj.loop.evaluate", lambda *arguments: {})
         directory = run_to_the_end(config_for(tmp_path_factory.mktemp("clean")), Said())
     return contents(directory)
 
@@ -229,7 +229,7 @@ def test_a_policy_that_cannot_be_judged_halts_in_words(
     def fail(*arguments: Any) -> Any:
         raise NonFinite("the policy's probabilities are not finite")
 
-    monkeypatch.setattr("crosstraj.train.evaluate", fail)
+    monkeypatch.setattr("crosstraj.loop.evaluate", fail)
     with pytest.raises(NonFinite, match=r"after 256 frames the policy's .*; the rollout is in"):
         run_to_the_end(config_for(tmp_path), Said())
 

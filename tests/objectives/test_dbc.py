@@ -245,7 +245,7 @@ def test_a_run_whose_rank_falls_is_called_so_in_words_and_one_whose_rank_does_no
 
 
 def test_the_objective_sees_the_rewards_that_the_policy_learns_from(monkeypatch):
-    from crosstraj import train
+    from crosstraj import loop
     from crosstraj.learning.state import Training
     from tests.test_train import small
 
@@ -259,7 +259,7 @@ def test_the_objective_sees_the_rewards_that_the_policy_learns_from(monkeypatch)
     )
     scale = training.normaliser.__call__
     monkeypatch.setattr(training, "normaliser", lambda raw, done: scale(raw + 1.0, done) + 0.5)
-    train.learn(training)
+    loop.learn(training)
     raw = training.collector.rollout.reward
     assert not torch.equal(seen[0], raw)
     assert float(seen[0].min()) >= 0.5

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from crosstraj import train
+from crosstraj import loop
 from crosstraj.config.presets import preset
 from crosstraj.data.collect import Collector
 from crosstraj.data.rollout import Decision, Rollout
@@ -160,13 +160,13 @@ def test_a_skill_is_as_old_after_a_stop_as_before():
         return training_with("diayn", objective=DIAYNConfig(skill_steps=5))
 
     first, second = training(), training()
-    train.learn(first)  # 8 steps: the second skill is 3 steps old
+    loop.learn(first)  # 8 steps: the second skill is 3 steps old
     state = first.state_dict()
     games = state["collector"]["envs"]  # tensors, as a checkpoint gives them back
     state["collector"]["envs"] = {name: torch.from_numpy(array) for name, array in games.items()}
     second.load_state_dict(state)
     assert second.collector.followed.time.tolist() == [8, 8]
-    assert train.learn(second) == train.learn(first)
+    assert loop.learn(second) == loop.learn(first)
     skills = [one.collector.rollout.context.argmax(-1) for one in (first, second)]
     assert torch.equal(*skills)
     changes = (skills[0][1:] != skills[0][:-1]).any(1).nonzero().squeeze(1).tolist()
@@ -435,10 +435,10 @@ def test_the_second_half_begins_with_a_new_value_head_and_normaliser_and_drops_t
     assert set(second.reset) == {"value", "normaliser"}
     training = training_with("diayn")
     for _ in range(2):
-        train.learn(training)
+        loop.learn(training)
     discriminator = training.learner.weights()["objective"]
     before = {name: tensor.clone() for name, tensor in discriminator.items()}
-    assert train.learn(training)["phase"] == 2
+    assert loop.learn(training)["phase"] == 2
     assert training.normaliser.count == pytest.approx(16, abs=0.01)  # of this rollout alone
     assert training.intrinsic_normaliser.count == 1e-4
     assert all(torch.equal(before[name], tensor) for name, tensor in discriminator.items())

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from crosstraj import train
+from crosstraj import loop
 from crosstraj.config.phases import Phase
 from crosstraj.config.presets import preset
 from crosstraj.learning import watch as health
@@ -297,7 +297,7 @@ def test_each_prototype_draws_frames_like_itself_more_often():
 def test_the_reward_is_asked_for_only_where_a_phase_weighs_it():
     plain, curious = training_with("proto"), training_with("proto", Phase(intrinsic=0.2))
     for training in (plain, curious):
-        train.learn(training)
+        loop.learn(training)
     assert not proto_of(plain.learner).queue.any()
     assert proto_of(curious.learner).queue.any()
     assert curious.intrinsic_normaliser.count > 1 > plain.intrinsic_normaliser.count
@@ -311,11 +311,11 @@ def test_the_encoder_is_trained_in_the_first_half_and_frozen_to_the_last_bit_in_
     training = training_with("proto", encoder_grad=grad)
     before = bits(training.learner)
     for _ in range(2):
-        assert train.learn(training)["phase"] == 1
+        assert loop.learn(training)["phase"] == 1
     middle = bits(training.learner)
     assert moved(before, middle) == {"encoder", "policy", "value", "objective"}
     for _ in range(2):
-        assert train.learn(training)["phase"] == 2
+        assert loop.learn(training)["phase"] == 2
     assert moved(middle, bits(training.learner)) == {"policy", "value"}
 
 
@@ -324,10 +324,10 @@ def test_in_the_second_half_the_policy_may_train_the_encoder_on_and_the_objectiv
     first, second = preset("proto", "default").phases
     training = training_with("proto", first, replace(second, encoder_grad="rl"), encoder_grad=grad)
     for _ in range(2):
-        assert train.learn(training)["phase"] == 1
+        assert loop.learn(training)["phase"] == 1
     middle = bits(training.learner)
     for _ in range(2):
-        assert train.learn(training)["phase"] == 2
+        assert loop.learn(training)["phase"] == 2
     assert moved(middle, bits(training.learner)) == {"encoder", "policy", "value"}
 
 

@@ -22,11 +22,11 @@ from crosstraj.experiments.file import read
 from crosstraj.learning import watch as health
 from crosstraj.learning.experts import make_level
 from crosstraj.learning.state import Training
+from crosstraj.loop import learn
 from crosstraj.objectives.paired_play import PairedPlay, Stretch, Uniform
 from crosstraj.objectives.pse import PSE, Batch, Matched, PSEConfig, contrast, policy_similarity
 from crosstraj.policies.ppo import PPOConfig
 from crosstraj.runs import codec as tree
-from crosstraj.train import learn
 
 SMALL = PSEConfig(levels=4, pairs=2, steps=8)
 
