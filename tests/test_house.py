@@ -10,7 +10,16 @@ ROOT = Path(crosstraj.__file__).parent
 # From the ground up: a module may import from its own storey and from those before it.
 STOREYS = (
     {"errors", "randomness", "cores", "disk"},
-    *({"nn"}, {"envs"}, {"data"}, {"theory"}, {"objectives", "policies"}, {"config"}, {"runs"}),
+    *(
+        {"nn"},
+        {"health"},
+        {"envs"},
+        {"data"},
+        {"theory"},
+        {"objectives", "policies"},
+        {"config"},
+        {"runs"},
+    ),
     *({"learning"}, {"train"}, {"report"}, {"analysis"}, {"experiments"}, {"cli"}),
 )
 STOREY = {room: number for number, rooms in enumerate(STOREYS) for room in rooms}

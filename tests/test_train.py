@@ -25,6 +25,7 @@ from crosstraj.config.groups import EvaluationConfig, MachineConfig, SavingConfi
 from crosstraj.config.methods import METHODS, PRESETS
 from crosstraj.config.presets import preset
 from crosstraj.config.values import Config
+from crosstraj.health.glossary import GLOSSARY
 from crosstraj.learning.display import Plain
 from crosstraj.learning.load import read_weights
 from crosstraj.learning.place import open_run
@@ -458,6 +459,7 @@ def test_every_preset_of_every_method_learns_from_a_rollout(name: str, method: s
     before = {key: tensor.clone() for key, tensor in learner.flat_weights().items()}
     metrics = train.learn(training)
     assert all(np.isfinite(value) for value in metrics.values())
+    assert metrics.keys() <= GLOSSARY.keys()  # no figure without words
     moved = {key for key, tensor in learner.flat_weights().items() if (tensor != before[key]).any()}
     # Every part learns, nothing is left out of an optimiser; but in the released code theta is, and
     # Proto-RL's queue is for its own reward alone.

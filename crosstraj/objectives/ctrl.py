@@ -23,6 +23,8 @@ from torch import Tensor, nn
 from crosstraj.data.minibatches import VIEWS, Sampling, Views, time_of
 from crosstraj.data.rollout import Rollout
 from crosstraj.errors import BadInput, check_range
+from crosstraj.health.complaints import collapse, too_few_views
+from crosstraj.health.instruments import Play, clustering_health
 from crosstraj.nn import ops
 from crosstraj.nn.heads import (
     FiLM,
@@ -40,8 +42,6 @@ from crosstraj.objectives.base import (
     ObjectiveConfig,
     RunValues,
 )
-from crosstraj.objectives.complaints import collapse, too_few_views
-from crosstraj.objectives.instruments import Play, clustering_health
 
 
 @dataclass(frozen=True)

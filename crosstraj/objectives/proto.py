@@ -18,11 +18,11 @@ from torch import Tensor, nn
 from crosstraj.data.minibatches import time_of
 from crosstraj.data.rollout import Rollout
 from crosstraj.errors import BadInput, check_range
+from crosstraj.health.complaints import collapse, empty_codes, too_few_views
+from crosstraj.health.instruments import Play, clustering_health
 from crosstraj.nn import ops
 from crosstraj.nn.heads import linear
 from crosstraj.objectives.base import Clustering, Encoder, Metrics, Objective, ObjectiveConfig
-from crosstraj.objectives.complaints import collapse, empty_codes, too_few_views
-from crosstraj.objectives.instruments import Play, clustering_health
 
 
 @dataclass(frozen=True)

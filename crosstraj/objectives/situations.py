@@ -28,11 +28,11 @@ from torch import Tensor, nn
 from crosstraj.data.minibatches import Stretches, stretches, time_of
 from crosstraj.data.rollout import Rollout
 from crosstraj.errors import BadInput, check_range
+from crosstraj.health.complaints import collapse, too_few_views
+from crosstraj.health.instruments import Play, clustering_health
 from crosstraj.nn import ops
 from crosstraj.nn.heads import SequenceFiLM, linear, projection, without_statistics
 from crosstraj.objectives.base import Clustering, Metrics, Objective, ObjectiveConfig
-from crosstraj.objectives.complaints import collapse, too_few_views
-from crosstraj.objectives.instruments import Play, clustering_health
 
 LEAST = 8  # steps of a stretch that carries a pair: its mean must not give a frame away
 

@@ -13,12 +13,12 @@ from crosstraj.config.presets import preset
 from crosstraj.config.values import Config
 from crosstraj.data.minibatches import Views
 from crosstraj.data.rollout import Rollout
+from crosstraj.health.instruments import clustering_health
 from crosstraj.learning import watch as health
 from crosstraj.nn import ops
 from crosstraj.nn.encoders import Encode
 from crosstraj.nn.heads import Recurrent, view_encoder
 from crosstraj.objectives.ctrl import CTRL, Batch, CTRLConfig
-from crosstraj.objectives.instruments import clustering_health
 
 SMALL = CTRLConfig(clusters=6, head_norm="none", swap_codes=False, neighbour_count=2)
 PAPER = replace(SMALL, temperature=0.3, code_temperature=0.3, least_rank=0.0)

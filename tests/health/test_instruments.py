@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from crosstraj.nn import ops
-from crosstraj.objectives.instruments import (
+from crosstraj.health.instruments import (
     SMOOTHING,
     Play,
     groups_per_cluster,
@@ -17,6 +16,7 @@ from crosstraj.objectives.instruments import (
     told,
     variance_between,
 )
+from crosstraj.nn import ops
 
 
 def rng(seed: int = 0) -> torch.Generator:
