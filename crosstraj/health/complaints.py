@@ -5,6 +5,14 @@ import math
 from crosstraj.health.glossary import GLOSSARY
 
 
+def of_clusters(metrics: dict[str, float], clusters: int) -> dict[str, str | None]:
+    """What CTRL and its kin hear of: by name, None where nothing is wrong."""
+    return {
+        "collapse": collapse(metrics, clusters),
+        "too few views": too_few_views(metrics, clusters, 2, "clusters"),
+    }
+
+
 def collapse(metrics: dict[str, float], clusters: int) -> str | None:
     """Have all views come to point one way?
 
