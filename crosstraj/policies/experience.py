@@ -7,8 +7,8 @@ from typing import ClassVar, NamedTuple, Self
 import torch
 from torch import Tensor
 
+from crosstraj.data.advantages import gae
 from crosstraj.data.minibatches import Stretches, stretches
-from crosstraj.data.returns import gae
 from crosstraj.data.rollout import Rollout
 from crosstraj.errors import check_range
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from crosstraj.analysis.margins.measure import measure, potentials, summary
 from crosstraj.analysis.margins.perturb import PERTURBATIONS, colour, exchange, noise
-from crosstraj.analysis.margins.probe import draw_points, look
+from crosstraj.analysis.margins.robustness import draw_points, look
 from crosstraj.cli.main import main
 from crosstraj.errors import BadInput
 from crosstraj.learning.load import read_config

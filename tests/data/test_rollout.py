@@ -9,8 +9,8 @@ import pytest
 import torch
 from gymnasium.vector import AutoresetMode, VectorEnv
 
+from crosstraj.data.advantages import RewardNormaliser, gae
 from crosstraj.data.collect import Collector
-from crosstraj.data.returns import RewardNormaliser, gae
 from crosstraj.data.rollout import Decision
 from crosstraj.objectives import Objective
 

@@ -1,4 +1,4 @@
-"""The tables that an experiment file may ask for, each with its figure.
+"""The tables that an experiment file may ask for, each with its figure, in a file of its name.
 
 Start with `make.py`, which finds the table by its name; `results.py` is one line of a table for
 each run, `scores.py` the returns of a variant, `page.py` what all pages share. Reading, statistics,
