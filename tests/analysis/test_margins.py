@@ -21,10 +21,7 @@ from crosstraj.nn import ops
 from crosstraj.nn.encoders import Encode
 from crosstraj.objectives.base import Clustering
 from tests.conftest import TINY, Trained
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+from tests.helpers import rng
 
 
 def at(*degrees: float) -> Tensor:

@@ -1,54 +1,15 @@
 """Collecting, reward scaling and GAE against slow loops, on a scripted environment."""
 
 import math
-from typing import Any
 
-import gymnasium
-import numpy as np
 import pytest
 import torch
-from gymnasium.vector import AutoresetMode, VectorEnv
 
 from crosstraj.data.advantages import RewardNormaliser, gae
 from crosstraj.data.collect import Collector
 from crosstraj.data.rollout import Decision
 from crosstraj.objectives import Objective
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
-
-
-class Scripted(VectorEnv[Any, Any, Any]):
-    """Pixel and reward = steps played in the episode; row n ends every `lengths[n]` steps."""
-
-    def __init__(self, lengths: tuple[int, ...], truncate: bool = False) -> None:
-        self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}
-        self.num_envs, self.lengths, self.truncate = len(lengths), np.array(lengths), truncate
-        self.single_observation_space = gymnasium.spaces.Box(0, 255, (2, 2, 1), np.uint8)
-        self.single_action_space = gymnasium.spaces.Discrete(3)
-        self.age, self.episode = np.zeros(len(lengths), int), np.zeros(len(lengths), int)
-
-    def _obs(self, age: np.ndarray) -> np.ndarray:
-        return np.broadcast_to(age[:, None, None, None], (self.num_envs, 2, 2, 1)).astype(np.uint8)
-
-    def _info(self) -> dict[str, Any]:
-        return {"level_seed": self.episode * 10 + np.arange(self.num_envs)}
-
-    def reset(self, *, seed=None, options=None):
-        self.age[:], self.episode[:] = 0, 0
-        return self._obs(self.age), self._info()
-
-    def step(self, actions):
-        self.age += 1
-        done = self.age >= self.lengths
-        reward = self.age.astype(np.float64)
-        info = {"final_obs": np.array([*self._obs(self.age), None], dtype=object)[:-1]}
-        self.episode += done
-        self.age[done] = 0
-        nothing = np.zeros_like(done)
-        ended, cut = (nothing, done) if self.truncate else (done, nothing)
-        return self._obs(self.age), reward, ended, cut, info | self._info()
+from tests.helpers import Scripted, rng
 
 
 class PixelValue:

@@ -17,10 +17,7 @@ from crosstraj.health.instruments import (
     variance_between,
 )
 from crosstraj.nn import ops
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+from tests.helpers import rng
 
 
 def one_hot(labels: Tensor, count: int) -> Tensor:

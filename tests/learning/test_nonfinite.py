@@ -29,7 +29,7 @@ from crosstraj.policies.ppo import PPO
 from crosstraj.runs import checkpoint
 from crosstraj.runs.log import read_rows
 from crosstraj.train import train
-from tests.learning.test_learner import bits, learner_for, rollout_for, small
+from tests.helpers import bits, learner_for, rollout_for, small
 
 FRAMES = 4 * 16  # of one update
 UPDATES = 4

@@ -19,13 +19,10 @@ from crosstraj.nn import ops
 from crosstraj.nn.encoders import Encode
 from crosstraj.nn.heads import Recurrent, view_encoder
 from crosstraj.objectives.ctrl import CTRL, Batch, CTRLConfig
+from tests.helpers import rng
 
 SMALL = CTRLConfig(clusters=6, head_norm="none", swap_codes=False, neighbour_count=2)
 PAPER = replace(SMALL, temperature=0.3, code_temperature=0.3, least_rank=0.0)
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 class Linear(nn.Module):

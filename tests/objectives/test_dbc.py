@@ -11,10 +11,7 @@ from torch import Tensor, nn
 from crosstraj.config.presets import preset
 from crosstraj.learning import watch as health
 from crosstraj.objectives.dbc import DBC, Batch, DBCConfig, Gaussian, gaussian_nll
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+from tests.helpers import rng
 
 
 class Linear(nn.Module):

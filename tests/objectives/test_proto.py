@@ -17,11 +17,8 @@ from crosstraj.nn import ops
 from crosstraj.nn.encoders import Encode
 from crosstraj.objectives.proto import Batch, Proto, ProtoConfig
 from tests.config.test_phases import training_with
+from tests.helpers import rng
 from tests.objectives.test_methods import bits, learner_for, moved, rollout_for, small
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def learner_with(objective: ProtoConfig, **changes: Any) -> Learner:

@@ -23,14 +23,9 @@ from crosstraj.objectives.situations import (
     alike,
 )
 from crosstraj.policies.experience import experience
-from tests.data.test_minibatches import ragged_done, slow_fragments
-from tests.learning.test_learner import bits, learner_for, moved, rollout_for
+from tests.helpers import bits, learner_for, moved, ragged_done, rng, rollout_for, slow_fragments
 
 ACTIONS = 3
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def objective(**changes: Any) -> Situations:

@@ -25,12 +25,9 @@ from crosstraj.theory.identity import (
     told_of_stretch,
 )
 from crosstraj.theory.walks import draw_looks, draw_walks
+from tests.helpers import rng
 
 learnt = cache(learn)  # for tests that change nothing
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def random_code(shape: tuple[int, ...], sharp: float, seed: int) -> Tensor:
