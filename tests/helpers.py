@@ -19,6 +19,40 @@ from crosstraj.objectives import CTRLConfig
 from crosstraj.policies.experience import Experience
 from crosstraj.randomness import Streams
 
+# Sends a signal to itself after a number of rows of metrics, or inside a numbered evaluation.
+STOPPER = """
+import os, sys
+from crosstraj.cli.main import main
+from crosstraj.learning.evaluation import Examiner
+from crosstraj.runs.log import Log
+
+place, number, signal = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+write, examine = Log.write, Examiner.examine
+left = {"row": number, "evaluation": number}
+
+def pass_by(what):
+    left[what] -= 1
+    return what == place and left[what] == 0
+
+def stopping_write(log, row):
+    write(log, row)
+    if log.path.name == "metrics.jsonl" and pass_by("row"):
+        os.kill(os.getpid(), signal)
+
+def stopping_examine(examiner, player, skills, frames, interrupted):
+    steps = iter([False, False, False, pass_by("evaluation")])
+
+    def look():
+        if next(steps, False):
+            os.kill(os.getpid(), signal)
+        interrupted()
+
+    return examine(examiner, player, skills, frames, look)
+
+Log.write, Examiner.examine = stopping_write, stopping_examine
+sys.exit(main(sys.argv[4:]))
+"""
+
 
 def rng(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)

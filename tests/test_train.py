@@ -33,7 +33,7 @@ from crosstraj.learning.state import Training
 from crosstraj.runs import checkpoint
 from crosstraj.runs.log import read_rows
 from tests.conftest import TINY, Trained
-from tests.helpers import only, remains, tree
+from tests.helpers import STOPPER, only, remains, tree
 
 # Four updates of 256 frames, evaluated after the second and the fourth: six rows of metrics.
 BOTH = ("--frames", "1024", "--evaluation.every", "512", *TINY)
@@ -43,40 +43,6 @@ COMMANDS = {
     "ctrl": ("train", "--method", "ctrl", *BOTH, *SMALL_CTRL),
 }
 ROWS = ["update", "update", "evaluation", "update", "update", "evaluation"]
-
-# Sends a signal to itself after a number of rows of metrics, or inside a numbered evaluation.
-STOPPER = """
-import os, sys
-from crosstraj.cli.main import main
-from crosstraj.learning.evaluation import Examiner
-from crosstraj.runs.log import Log
-
-place, number, signal = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-write, examine = Log.write, Examiner.examine
-left = {"row": number, "evaluation": number}
-
-def pass_by(what):
-    left[what] -= 1
-    return what == place and left[what] == 0
-
-def stopping_write(log, row):
-    write(log, row)
-    if log.path.name == "metrics.jsonl" and pass_by("row"):
-        os.kill(os.getpid(), signal)
-
-def stopping_examine(examiner, player, skills, frames, interrupted):
-    steps = iter([False, False, False, pass_by("evaluation")])
-
-    def look():
-        if next(steps, False):
-            os.kill(os.getpid(), signal)
-        interrupted()
-
-    return examine(examiner, player, skills, frames, look)
-
-Log.write, Examiner.examine = stopping_write, stopping_examine
-sys.exit(main(sys.argv[4:]))
-"""
 
 Stopping = tuple[str, int, signal.Signals]  # the place, its number in this process, the signal
 

@@ -441,20 +441,6 @@ def test_healthy_figures_raise_no_complaint_and_too_few_views_do():
     assert health.complaints({}, Config()) == {}
 
 
-def test_the_verdict_has_two_parts_and_says_what_the_codes_are_about():
-    figures = {"view_cosine": 0.2, "codes_about_level": 0.934, "knowing_all": 3.0}
-    said = "not collapsed; 93% of what its codes say is which level a view is from"
-    assert health.verdict(figures) == said
-    assert health.verdict(figures, levels=False) == said.replace("level", "episode")
-    more = figures | {"view_cosine": 0.99, "knowing_before": 3.25, "action_gain": 0.0213}
-    assert health.verdict(more) == (
-        "collapsed; 93% of what its codes say is which level a view is from; they are foretold "
-        "0.25 nats better than by repeating the code before; knowing the actions is worth 0.021 "
-        "nats"
-    )
-    assert health.verdict({"view_cosine": 0.2}) is None
-
-
 def test_random_views_have_the_code_entropy_of_random_vectors():
     """The value that design gives for B = 1024, C = 200, D = 256: 5.277 at .3 and 5.106 at .1."""
     for temperature, expected in ((0.3, 5.277), (0.1, 5.106)):

@@ -221,26 +221,6 @@ def test_a_collapse_is_said_in_words():
     assert "collapse" in health.complaints(figures, config)
 
 
-def test_a_run_whose_rank_falls_is_called_so_in_words_and_one_whose_rank_does_not_is_not():
-    """The ranks of docs/methods.md#dbc; the same rule for every method, said once."""
-    course = [24.0, 22.8, 7.8, 3.7, 3.6]
-    watch = health.Watch(preset("dbc", "paper"))
-    fine = {"latent_std": 0.8, "latent_distance": 0.5}
-    said = [watch.news(fine | {"feature_rank": rank}) for rank in course]
-    assert [len(sentences) for sentences in said] == [0, 0, 1, 0, 0]
-    resumed = health.Watch(preset("dbc", "paper"), [{"row": "evaluation"}, {"feature_rank": 24.0}])
-    (sentence,) = resumed.news(fine | {"feature_rank": 3.7})
-    assert sentence.startswith(
-        "the features have folded: their effective rank is 3.7, and was 24.0"
-    )
-    assert health.verdict({"feature_rank": 3.7}, rank_before=24.0) == sentence
-
-    for ranks in ([24.0, 22.8], [95.0, 29.0], [8.6, 8.0]):  # PPO's; starpilot's; maze's, from low
-        ppo = health.Watch(preset("ppo", "default"))
-        assert [ppo.news({"feature_rank": rank}) for rank in ranks] == [[], []]
-    assert health.verdict({"feature_rank": 22.8}, rank_before=24.0) is None
-
-
 def test_the_objective_sees_the_rewards_that_the_policy_learns_from(monkeypatch):
     from crosstraj import train
     from crosstraj.learning.state import Training
