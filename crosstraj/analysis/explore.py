@@ -41,7 +41,10 @@ PARTS = Path(__file__).parent / "page"
 
 CURVES = {  # title -> figure of a row -> name of its line
     "return (raw)": shorts("train_return", "seen_return", "unseen_return", "validation_return"),
-    **{heading: {name: heading} for name, heading in shorts("cluster", "predict").items()},
+    **{
+        heading: {name: heading}
+        for name, heading in shorts("cluster", "predict", "feature_rank").items()
+    },
 }
 
 
@@ -76,7 +79,6 @@ def snapshots(subject: Subject) -> list[dict[str, Any]]:
                     "neighbours": {} if clusters is None else neighbours(clusters),
                     "levels": {} if clusters is None else spanned(clusters, group_of(views)[1]),
                     "silhouette": number(figures.silhouette),
-                    "rank": number(figures.health["feature_rank"]),
                 }
             )
     return moments

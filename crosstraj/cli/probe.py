@@ -34,8 +34,6 @@ def probe(arguments: list[str]) -> None:
     """Rank encoders by how well a linear probe reads an expert's behaviour off their features."""
     given = parse(ProbeArguments, "probe", probe.__doc__, arguments)
     runs = only_runs(given.runs)
-    if not runs:
-        raise BadInput("no run is given; name one or more run directories")
     if len(runs) > 1 and given.out is None:
         raise BadInput("several runs need --out DIR, where the comparison goes")
     from crosstraj.analysis.output import Output, inside_run
