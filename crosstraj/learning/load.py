@@ -65,9 +65,7 @@ def read_values(run: Path) -> dict[str, Any]:
         values: dict[str, Any] = json.loads((run / "config.json").read_bytes())["config"]
         if not isinstance(values, dict):
             raise TypeError("it holds no configuration")
-    except OSError as error:
-        raise BadInput(f"{run} is not a run directory: config.json: {error.strerror}") from error
-    except (ValueError, LookupError, TypeError) as error:
+    except (OSError, ValueError, LookupError, TypeError) as error:
         raise BadInput(f"{run} is not a run directory: config.json: {error}") from error
     return values
 
