@@ -18,7 +18,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from torch import Tensor, nn
 
 from crosstraj.config.values import Config
-from crosstraj.data.returns import gae
+from crosstraj.data.advantages import gae
 from crosstraj.envs import ProcgenConfig, make_envs
 from crosstraj.learning.state import Training
 from crosstraj.loop import learn

@@ -1,9 +1,10 @@
 """What several test files share: threads that wait asleep, and one tiny trained run."""
 
 import os
-from collections.abc import Iterator
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -65,3 +66,23 @@ def same_threads() -> Iterator[None]:
     before = torch.get_num_threads()
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def stop_after(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Ask the run in this process to stop after some rows of metrics."""
+    from crosstraj.runs.log import Log
+
+    write = Log.write
+
+    def arm(rows: int) -> None:
+        left = iter([False] * (rows - 1) + [True])
+
+        def stopping_write(log: Log, row: dict[str, Any]) -> None:
+            write(log, row)
+            if log.path.name == "metrics.jsonl" and next(left, False):
+                os.kill(os.getpid(), signal.SIGTERM)
+
+        monkeypatch.setattr(Log, "write", stopping_write)
+
+    return arm

@@ -10,8 +10,9 @@ ROOT = Path(crosstraj.__file__).parent
 # From the ground up: a module may import from its own storey and from those before it.
 STOREYS = (
     {"errors", "randomness", "cores", "disk"},
-    *({"nn"}, {"envs"}, {"data"}, {"theory"}, {"objectives", "policies"}, {"config"}, {"runs"}),
-    *({"learning"}, {"loop"}, {"outside"}, {"report"}, {"analysis"}, {"experiments"}, {"cli"}),
+    *({"nn"}, {"health"}, {"envs"}, {"data"}, {"theory"}, {"objectives", "policies"}, {"config"}),
+    *({"runs"}, {"learning"}, {"loop"}, {"outside"}, {"report"}, {"analysis"}, {"experiments"}),
+    {"cli"},
 )
 STOREY = {room: number for number, rooms in enumerate(STOREYS) for room in rooms}
 PLACES = {path: path.relative_to(ROOT.parent).with_suffix("").parts for path in ROOT.rglob("*.py")}

@@ -3,7 +3,6 @@
 import io
 import json
 import math
-import os
 import random
 import shutil
 import signal
@@ -25,14 +24,16 @@ from crosstraj.config.groups import EvaluationConfig, MachineConfig, SavingConfi
 from crosstraj.config.methods import METHODS, PRESETS
 from crosstraj.config.presets import preset
 from crosstraj.config.values import Config
+from crosstraj.health.glossary import GLOSSARY
 from crosstraj.learning.display import Plain
 from crosstraj.learning.load import read_weights
 from crosstraj.learning.place import open_run
 from crosstraj.learning.signals import Stop
 from crosstraj.learning.state import Training
 from crosstraj.runs import checkpoint
-from crosstraj.runs.log import Log, read_rows
+from crosstraj.runs.log import read_rows
 from tests.conftest import TINY, Trained
+from tests.helpers import STOPPER, only, remains, tree
 
 # Four updates of 256 frames, evaluated after the second and the fourth: six rows of metrics.
 BOTH = ("--frames", "1024", "--evaluation.every", "512", *TINY)
@@ -42,40 +43,6 @@ COMMANDS = {
     "ctrl": ("train", "--method", "ctrl", *BOTH, *SMALL_CTRL),
 }
 ROWS = ["update", "update", "evaluation", "update", "update", "evaluation"]
-
-# Sends a signal to itself after a number of rows of metrics, or inside a numbered evaluation.
-STOPPER = """
-import os, sys
-from crosstraj.cli.main import main
-from crosstraj.learning.evaluation import Examiner
-from crosstraj.runs.log import Log
-
-place, number, signal = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-write, examine = Log.write, Examiner.examine
-left = {"row": number, "evaluation": number}
-
-def pass_by(what):
-    left[what] -= 1
-    return what == place and left[what] == 0
-
-def stopping_write(log, row):
-    write(log, row)
-    if log.path.name == "metrics.jsonl" and pass_by("row"):
-        os.kill(os.getpid(), signal)
-
-def stopping_examine(examiner, player, skills, frames, interrupted):
-    steps = iter([False, False, False, pass_by("evaluation")])
-
-    def look():
-        if next(steps, False):
-            os.kill(os.getpid(), signal)
-        interrupted()
-
-    return examine(examiner, player, skills, frames, look)
-
-Log.write, Examiner.examine = stopping_write, stopping_examine
-sys.exit(main(sys.argv[4:]))
-"""
 
 Stopping = tuple[str, int, signal.Signals]  # the place, its number in this process, the signal
 
@@ -101,22 +68,6 @@ def wait(processes: list[subprocess.Popen[str]], code: int = 0) -> None:
     for process in processes:
         said, _ = process.communicate()
         assert process.returncode == code, said
-
-
-def only(directory: Path) -> Path:
-    (found,) = directory.iterdir()
-    return found
-
-
-def remains(run: Path) -> dict[str, Any]:
-    """All that a run is a function of: every byte but those that tell the time."""
-    files = [run / name for name in ("metrics.jsonl", "episodes.jsonl", "summary.json")]
-    files += run.glob("snapshots/*/*.safetensors")
-    last = max(run.glob("checkpoints/step-*"), key=lambda path: int(path.name[5:]))
-    files += [last / "weights.safetensors", last / "training.safetensors"]
-    state = json.loads((last / "state.json").read_bytes())
-    del state["logs"]["timing.jsonl"]  # its length: seconds have more or fewer digits
-    return {str(path.relative_to(run)): path.read_bytes() for path in files} | {"state": state}
 
 
 @pytest.fixture(scope="module")
@@ -234,24 +185,6 @@ def here(*command: str, runs: Path) -> int:
     return main([*command, "--saving.runs", str(runs), "--machine.threads", "1"])
 
 
-@pytest.fixture
-def stop_after(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    """Ask the run in this process to stop after some rows of metrics."""
-    write = Log.write
-
-    def arm(rows: int) -> None:
-        left = iter([False] * (rows - 1) + [True])
-
-        def stopping_write(log: Log, row: dict[str, Any]) -> None:
-            write(log, row)
-            if log.path.name == "metrics.jsonl" and next(left, False):
-                os.kill(os.getpid(), signal.SIGTERM)
-
-        monkeypatch.setattr(Log, "write", stopping_write)
-
-    return arm
-
-
 def small(method: str, name: str, **changes: Any) -> Config:
     """A preset with less to do in each rollout."""
     config = replace(
@@ -277,12 +210,6 @@ def test_the_global_generators_are_not_touched(method: str, tmp_path: Path) -> N
     with open_run(config, display := Plain(512)) as run:
         loop.train(config, run, display, Stop())
     assert states() == before
-
-
-def tree(directory: Path) -> dict[str, tuple[bytes, int]]:
-    """Every file with its content and its time, but for the owner's number in the lock."""
-    files = [path for path in directory.rglob("*") if path.is_file() and path.name != "owner.lock"]
-    return {str(path): (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
 
 
 def test_a_finished_run_says_so_and_changes_nothing(
@@ -458,6 +385,7 @@ def test_every_preset_of_every_method_learns_from_a_rollout(name: str, method: s
     before = {key: tensor.clone() for key, tensor in learner.flat_weights().items()}
     metrics = loop.learn(training)
     assert all(np.isfinite(value) for value in metrics.values())
+    assert metrics.keys() <= GLOSSARY.keys()  # no figure without words
     moved = {key for key, tensor in learner.flat_weights().items() if (tensor != before[key]).any()}
     # Every part learns, nothing is left out of an optimiser; but in the released code theta is, and
     # Proto-RL's queue is for its own reward alone.

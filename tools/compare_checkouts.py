@@ -20,6 +20,8 @@ SHORT = (
     *("--env", "starpilot", "--envs", "8", "--rollout-steps", "32", "--encoder", "laptop"),
     *("--frames", "1024", "--policy.minibatches", "2", "--representation.minibatches", "2"),
     *("--evaluation.episodes", "2", "--evaluation.envs", "2", "--machine.threads", "1"),
+    # On a busy machine the clock would save a checkpoint in one of the two alone.
+    *("--saving.checkpoint-seconds", "86400"),
 )
 MORE = {"pse": ("--objective.levels", "4", "--objective.pairs", "2")}
 PRESETS = ("default", "paper")

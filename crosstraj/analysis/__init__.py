@@ -3,9 +3,9 @@
 play.py      the frozen policy on seen and unseen levels -> one fixed set of views
 embed.py     that set as some weights see it: vectors, clusters, codes
 measures.py  figures about it, all by scikit-learn and scipy; layout.py: the map
-result.py    the records of an analysis, which its tables and figures read
-study.py     `crosstraj analyse`: table, figures, summary; temperatures.py: several runs
+study.py     `crosstraj analyse`; result.py: its records; table.py, plots.py, summary.py
 explore.py   `crosstraj explore`: one HTML page
 probes/      `crosstraj probe`: how much of an expert's behaviour features tell
-ising_models.py  do CTRL's clusters find the models of the Ising task?
+margins/     `crosstraj margins`: how far views are from leaving their cluster
+check_method.py  `crosstraj check`; ising_models.py: do clusters find the task's models?
 """

@@ -13,7 +13,7 @@ from scipy.special import gammaln
 
 from crosstraj.analysis.measures import NAN, Floats, Ints, spread
 from crosstraj.analysis.play import Views
-from crosstraj.objectives.instruments import groups_per_cluster, share_about
+from crosstraj.health.instruments import groups_per_cluster, share_about
 
 
 def group_of(views: Views) -> tuple[str, Ints]:

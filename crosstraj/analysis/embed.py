@@ -23,11 +23,11 @@ from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from crosstraj.analysis.play import Views
+from crosstraj.health.instruments import group_means, labels
 from crosstraj.learning.load import Trained, load
 from crosstraj.nn import ops
 from crosstraj.nn.encoders import Encode
 from crosstraj.objectives.base import Clustering
-from crosstraj.objectives.instruments import group_means, labels
 
 SHARE = 1024  # views per Sinkhorn: a minibatch of 32 x 256 steps in 8 parts has about as many
 

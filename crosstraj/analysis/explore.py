@@ -29,6 +29,7 @@ from crosstraj.analysis.pictures import COLUMNS, PER_SHEET, newest_image, sheets
 from crosstraj.analysis.result import Choices, Subject
 from crosstraj.analysis.study import moment, prepare
 from crosstraj.errors import BadInput
+from crosstraj.health.glossary import shorts
 from crosstraj.learning.display import stage
 from crosstraj.nn import ops
 from crosstraj.runs.log import series
@@ -38,19 +39,13 @@ PAGE_BYTES = 14_500_000  # frames get what the rest leaves of it
 NEIGHBOURS = 3
 PARTS = Path(__file__).parent / "page"
 
-CURVES: list[tuple[str, dict[str, str]]] = [  # title, then name of a line and figure of a row
-    (
-        "return (raw)",
-        {
-            "training": "train_return",
-            "seen": "seen_return",
-            "unseen": "unseen_return",
-            "validation": "validation_return",
-        },
-    ),
-    ("L_clust", {"L_clust": "cluster"}),
-    ("L_pred", {"L_pred": "predict"}),
-]
+CURVES = {  # title -> figure of a row -> name of its line
+    "return (raw)": shorts("train_return", "seen_return", "unseen_return", "validation_return"),
+    **{
+        heading: {name: heading}
+        for name, heading in shorts("cluster", "predict", "feature_rank").items()
+    },
+}
 
 
 def explore(run: Path, choices: Choices, output: Output, name: str) -> Path:
@@ -84,7 +79,6 @@ def snapshots(subject: Subject) -> list[dict[str, Any]]:
                     "neighbours": {} if clusters is None else neighbours(clusters),
                     "levels": {} if clusters is None else spanned(clusters, group_of(views)[1]),
                     "silhouette": number(figures.silhouette),
-                    "rank": number(figures.health["feature_rank"]),
                 }
             )
     return moments
@@ -126,8 +120,8 @@ def content(subject: Subject, moments: list[dict[str, Any]]) -> dict[str, Any]:
     # None is NaN here: a gap in the line.
     quality = [(m["frames"], math.nan if (s := m["silhouette"]) is None else s) for m in moments]
     curves = [
-        (title, {name: series(subject.rows, key) for name, key in lines.items()})
-        for title, lines in CURVES
+        (title, {line: series(subject.rows, name) for name, line in lines.items()})
+        for title, lines in CURVES.items()
     ]
     if moments and moments[0]["cluster"] is not None:
         curves.insert(1, ("silhouette", {"silhouette": quality}))

@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 
 from crosstraj.analysis import measures
 from crosstraj.analysis.canvas import COLOURS, new_figure
-from crosstraj.analysis.figures import scatter_kinds
 from crosstraj.analysis.layout import Coordinates, tsne
 from crosstraj.analysis.pictures import newest_image
+from crosstraj.analysis.plots import scatter_kinds
 from crosstraj.analysis.result import Choices
 from crosstraj.analysis.study import prepare, snapshot_steps
 from crosstraj.errors import BadInput
+from crosstraj.health.glossary import shorts
 from crosstraj.report.drawing import over_frames, png
 from crosstraj.runs.log import series
 
@@ -155,7 +156,8 @@ def draw_courses(found: list[Course]) -> bytes:
         for axes, points in zip(panels, (one.cluster, one.predict, one.alike), strict=True):
             line(axes, points, "-", colour, one.variant)
         line(panels[2], one.chance, "--", colour, f"{one.variant}: in any order")
-    names = ("L_clust", "L_pred", "cosine of centres, consecutive views")
+    losses = shorts("cluster", "predict").values()
+    names = (*losses, "cosine of centres, consecutive views")
     for axes, name in zip(panels, names, strict=True):
         axes.set_title(name, fontsize=9)
         over_frames(axes)

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from crosstraj.analysis import cluster_levels, figures, measures
+from crosstraj.analysis import cluster_levels, measures, plots
 from crosstraj.analysis.embed import SHARE, Clusters, Embedding, Lens
 from crosstraj.analysis.layout import tsne
 from crosstraj.analysis.output import Output
@@ -183,7 +183,7 @@ def analyse(run: Path, choices: Choices, output: Output) -> tuple[Analysis, list
     result = look(subject)
     with stage("table and figures"):
         written = write_tables(result, output)
-        pictures = figures.draw(result)
+        pictures = plots.draw(result)
         written += [output.write(name, data) for name, data in pictures.items()]
         text = summary(result, list(pictures))
         return result, [output.write("summary.md", text.encode()), *written]

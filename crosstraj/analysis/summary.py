@@ -5,6 +5,7 @@ import math
 from crosstraj.analysis.cluster_levels import group_of
 from crosstraj.analysis.output import run_name
 from crosstraj.analysis.result import Analysis
+from crosstraj.health.glossary import shorts
 from crosstraj.report.cells import number
 from crosstraj.report.document import Block, Heading, Items, Picture, Table, Text, markdown
 
@@ -155,7 +156,8 @@ def _usage(found: dict[str, float]) -> str:
 def _over_training(result: Analysis) -> Block:
     if len(result.moments) < 2:
         return Text("There are no snapshots, so nothing can be said of the course of training.")
-    head = ("frames", "silhouette", "raw agreement", "clusters used", "effective rank", "dead")
+    recorded = shorts("clusters_used", "feature_rank", "dead_features").values()
+    head = ("frames", "silhouette", "raw agreement", *recorded)
     rows = [
         (
             f"{m.frames:,}",

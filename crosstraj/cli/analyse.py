@@ -39,8 +39,6 @@ def analyse(arguments: list[str]) -> None:
     from crosstraj.analysis.result import Choices
     from crosstraj.analysis.study import analyse as analyse_run
 
-    if not runs:
-        raise BadInput("no run is given; name one or more run directories")
     if len(runs) > 1 and given.out is None:
         raise BadInput("several runs need --out DIR, where each gets a directory of its own")
     choices = Choices(given.views, given.step, given.span, given.kmeans)

@@ -34,7 +34,7 @@ def margins(arguments: list[str]) -> None:
     given = parse(MarginsArguments, "margins", margins.__doc__, arguments)
     from crosstraj.analysis.margins.figure import write
     from crosstraj.analysis.margins.measure import summary
-    from crosstraj.analysis.margins.probe import probe
+    from crosstraj.analysis.margins.robustness import probe
 
     keep_memory()
     print(f"playing {given.levels} levels with {given.run} ...", file=sys.stderr)

@@ -157,7 +157,9 @@ def convert(option: Option, word: str) -> Any:
     if get_origin(option.kind) is Literal:
         choices = {str(choice): choice for choice in get_args(option.kind)}
         if word not in choices:
-            raise argparse.ArgumentTypeError(f"{word}: must be one of {', '.join(choices)}")
+            close = difflib.get_close_matches(word, choices, n=1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            raise argparse.ArgumentTypeError(f"{word}: must be one of {', '.join(choices)}{hint}")
         return choices[word]
     if option.kind is int:
         return _whole(word)

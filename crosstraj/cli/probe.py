@@ -34,15 +34,15 @@ def probe(arguments: list[str]) -> None:
     """Rank encoders by how well a linear probe reads an expert's behaviour off their features."""
     given = parse(ProbeArguments, "probe", probe.__doc__, arguments)
     runs = only_runs(given.runs)
-    if not runs:
-        raise BadInput("no run is given; name one or more run directories")
     if len(runs) > 1 and given.out is None:
         raise BadInput("several runs need --out DIR, where the comparison goes")
     from crosstraj.analysis.output import Output, inside_run
-    from crosstraj.analysis.probes import show, study
+    from crosstraj.analysis.probes import ranking, show
 
-    choices = study.Choices(given.frames, given.every, given.random, given.step, given.expert_step)
-    result = study.probe(runs, given.expert, choices)
+    choices = ranking.Choices(
+        given.frames, given.every, given.random, given.step, given.expert_step
+    )
+    result = ranking.probe(runs, given.expert, choices)
     output = Output(given.out or inside_run(runs[0], "probe"))
     written = show.write(result, output)
     show.print_tables(result)

@@ -22,8 +22,6 @@ def report(arguments: list[str]) -> None:
     """Tables, statistics and figures of runs, as one page that opens from disk."""
     given = parse(ReportArguments, "report", report.__doc__, arguments)
     runs = only_runs(given.runs)
-    if not runs:
-        raise BadInput("no run is given; name run directories, or a directory that holds some")
     out = given.out
     if out is None:
         if len(runs) != 1 or not (runs[0] / "config.json").is_file():

@@ -13,7 +13,6 @@ from crosstraj.config.quotas import with_fitting_envs
 from crosstraj.config.values import POLICIES, Config
 from crosstraj.envs import GAMES, NAMES
 from crosstraj.errors import BadInput
-from crosstraj.objectives import NoObjective
 
 Arguments = TypeVar("Arguments")
 
@@ -107,7 +106,7 @@ def _beside_the_point(config: Config) -> tuple[str, ...]:
         "procgen": config.env not in GAMES,
         "ising": config.env != "ising",
         "gymnasium": config.env in NAMES,
-        "representation": isinstance(config.objective, NoObjective),
+        "representation": config.method in POLICIES,  # alone
     }
     return tuple(group for group, rests in idle.items() if rests)
 

@@ -4,6 +4,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from crosstraj.errors import BadInput
+
 
 def only_runs(paths: Sequence[Path]) -> list[Path]:
     """The paths without those that hold no run, such as a log beside it, which one line names.
@@ -11,6 +13,8 @@ def only_runs(paths: Sequence[Path]) -> list[Path]:
     A path that does not exist stays, and so do all where no run is among them: whoever reads them
     says what is wrong.
     """
+    if not paths:
+        raise BadInput("no run is given; name run directories, or a directory that holds some")
     beside = [path for path in paths if path.exists() and not _holds_run(path)]
     left = [path for path in paths if path not in beside]
     if not left or not beside:

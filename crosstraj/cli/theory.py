@@ -25,11 +25,11 @@ def theory(arguments: list[str]) -> None:
     check_range(given, "--", "seed", at_least=0)
     match given.part:
         case "statements":
-            from crosstraj.theory.check import print_checks
+            from crosstraj.theory.statements import print_checks
 
             violated = print_checks(given.scale, given.seed)
         case "situations":
-            from crosstraj.theory.situations import print_situations
+            from crosstraj.theory.code_variants import print_situations
 
             violated = print_situations(given.scale, given.seed)
         case other:

@@ -16,7 +16,6 @@ from crosstraj.config.values import POLICIES, Config, objective_of
 from crosstraj.errors import BadInput, unknown
 from crosstraj.objectives import NoObjective
 from crosstraj.objectives.method import OWN
-from crosstraj.policies.daac import DAACConfig
 
 Values = Mapping[str, Any]  # by dotted name
 Tables = Mapping[str, Values]  # by method
@@ -237,10 +236,8 @@ def started(given: Values) -> Config:
     usual = Config()
     config = preset(given.get("method", usual.method), given.get("preset", usual.preset))
     config = with_policy(config, given.get("policy.kind", config.policy.kind))
-    env, policy = given.get("env", config.env), config.policy
-    if isinstance(policy, DAACConfig) and given.get("policy.per_game"):
-        policy = replace(policy, per_game=True).for_game(env)
-    return replace(config, env=env, policy=policy)
+    env, per_game = given.get("env", config.env), bool(given.get("policy.per_game"))
+    return replace(config, env=env, policy=config.policy.for_game(env, per_game=per_game))
 
 
 def with_policy(config: Config, kind: str) -> Config:
@@ -249,7 +246,4 @@ def with_policy(config: Config, kind: str) -> Config:
         raise unknown("policy", kind, POLICIES)
     if config.policy.kind == kind:
         return config
-    policy = POLICIES[kind]()
-    if kind == "daac":  # which takes minibatches of either kind
-        policy = replace(policy, stretch=config.policy.stretch)
-    return replace(config, policy=policy)
+    return replace(config, policy=POLICIES[kind]().instead_of(config.policy))

@@ -203,8 +203,8 @@ class Config:
         """It holds PPO's heads on plain features, in a pass of the objective's own."""
         why = {
             "order=joint has no such pass": self.order == "joint",
-            f"policy.kind={self.policy.kind} has other heads": self.policy.kind != "ppo",
             "split_at=conv gives the heads a layer of their own": self.split_at == "conv",
+            self.policy.why_no_anchor: bool(self.policy.why_no_anchor),
             self.objective_kind.why_no_anchor: bool(self.objective_kind.why_no_anchor),
             "machine.compile=True cannot copy the encoder": self.machine.compile,
         }

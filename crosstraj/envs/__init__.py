@@ -1,4 +1,8 @@
-"""Environments: Procgen, Ising and any Gymnasium id behind one door, `make_envs`."""
+"""Environments: Procgen, Ising and any Gymnasium id behind one door, `make_envs`.
+
+Start with `make.py` (the door), then `procgen.py` (the games, their levels and splits) or `ising/`.
+`frame_stack.py` shows several frames as one. May import: errors, randomness, cores.
+"""
 
 from crosstraj.envs.by_id import NAMES
 from crosstraj.envs.frame_stack import FrameStack, Savable, began_anew, savable

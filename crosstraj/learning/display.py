@@ -12,28 +12,19 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-COLUMNS = {  # what is shown, in order, and from which figure of a row
-    "phase": "phase",
-    "train": "train_return",
-    "seen": "seen_return",
-    "unseen": "unseen_return",
-    "validation": "validation_return",
-    "entropy": "entropy",
-    "KL": "kl",
-    "L_clust": "cluster",
-    "cosine": "view_cosine",
-    "codes": "code_entropy",
-    "of level": "codes_about_level",
-    "actions": "action_gain",
-    "skills": "skill_accuracy",
-    "rank": "feature_rank",
-}
+from crosstraj.health.glossary import shorts
+
+COLUMNS = shorts(  # what is shown, in this order
+    *("phase", "train_return", "seen_return", "unseen_return", "validation_return", "entropy"),
+    *("kl", "cluster", "view_cosine", "code_entropy", "codes_about_level", "action_gain"),
+    *("skill_accuracy", "feature_rank"),
+)
 
 
 def columns_of(row: dict[str, float]) -> dict[str, str]:
-    """What of a row is shown; figures of a person's own method ("mine/accuracy") come last."""
-    own = {name.partition("/")[2]: name for name in row if "/" in name}
-    return {name: key for name, key in (COLUMNS | own).items() if key in row}
+    """Name -> heading of what is shown of a row; a person's own ("mine/accuracy") come last."""
+    own = {name: name.partition("/")[2] for name in row if "/" in name}
+    return {name: heading for name, heading in (COLUMNS | own).items() if name in row}
 
 
 class Display(Protocol):
@@ -89,7 +80,8 @@ class Plain:
         self.latest |= row
         rate, left = self.rate(frames)
         figures = "  ".join(
-            f"{name} {self.latest[key]:.3g}" for name, key in columns_of(self.latest).items()
+            f"{heading} {self.latest[name]:.3g}"
+            for name, heading in columns_of(self.latest).items()
         )
         line = f"{frames:>10,}/{self.budget:,}  {rate:5.0f}/s  {left} left  {figures}"
         with spared():
@@ -132,8 +124,8 @@ class Terminal:
         rate, left = self.rate(frames)
         self.bar.update(self.task, completed=frames)
         known = columns_of(self.latest)
-        table = Table("frames/s", "left", *known)
-        table.add_row(f"{rate:.0f}", left, *(f"{self.latest[key]:.3g}" for key in known.values()))
+        table = Table("frames/s", "left", *known.values())
+        table.add_row(f"{rate:.0f}", left, *(f"{self.latest[name]:.3g}" for name in known))
         with spared():
             self.live.update(Group(self.bar, table))
 

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from crosstraj.data.minibatches import Stretches
 from crosstraj.data.rollout import Rollout
+from crosstraj.health.instruments import variance_between
 from crosstraj.learning.joint import (
     Anchor,
     Gradients,
@@ -22,7 +23,6 @@ from crosstraj.learning.optimiser import Averages
 from crosstraj.learning.routing import Parts
 from crosstraj.nn import ops
 from crosstraj.nn.encoders import Encode
-from crosstraj.objectives.instruments import variance_between
 from crosstraj.objectives.method import OWN
 from crosstraj.policies.experience import Experience, minibatches
 from crosstraj.policies.ppo import PPOAgent

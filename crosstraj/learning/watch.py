@@ -9,9 +9,7 @@ from typing import Any
 
 from crosstraj.config.phases import in_words
 from crosstraj.config.values import Config
-from crosstraj.objectives.complaints import ONE_WAY
-
-FEW = 10.0  # an effective rank below this, if it was more than twice as high at first, has fallen
+from crosstraj.health.glossary import GLOSSARY
 
 
 class Watch:
@@ -65,11 +63,12 @@ def fallen_rank(before: float, now: float) -> str | None:
     Both conditions are needed: on starpilot PPO's rank falls from 95 to 29 and rises again, on maze
     it is 9 before anything is learnt.
     """
-    if not (now < FEW and now < before / 2):
+    alive, change = GLOSSARY["feature_rank"].alive, GLOSSARY["rank_change"].alive
+    if math.isnan(before + now) or alive.holds(now) or change.holds(now / before):
         return None
     return (
         f"the features have folded: their effective rank is {now:.1f}, and was {before:.1f} at "
-        f"first (alive: above {FEW:.0f}, or half of what it was); see docs/methods.md#rank"
+        f"first (alive: {alive}, or {change} times that); see docs/methods.md#rank"
     )
 
 
@@ -84,7 +83,7 @@ def verdict(
     folded = fallen_rank(rank_before, metrics.get("feature_rank", math.nan))
     if "codes_about_level" not in metrics or "view_cosine" not in metrics:
         return folded
-    collapsed = metrics["view_cosine"] > ONE_WAY
+    collapsed = not GLOSSARY["view_cosine"].alive.holds(metrics["view_cosine"])
     share = min(1.0, max(0.0, metrics["codes_about_level"]))
     where = "level" if levels else "episode"
     parts = [

@@ -21,17 +21,21 @@ def linear(inputs: int, outputs: int, gain: float, rng: torch.Generator) -> nn.L
     return layer
 
 
+def mlp(
+    inputs: int, hidden: int, outputs: int, rng: torch.Generator, gain: float = 1.0
+) -> nn.Sequential:
+    """Linear - ReLU - Linear; gain: of the last layer."""
+    first, last = linear(inputs, hidden, math.sqrt(2), rng), linear(hidden, outputs, gain, rng)
+    return nn.Sequential(first, nn.ReLU(), last)
+
+
 class FiLM(nn.Module):
     """(1 + scale(a)) * h + shift(a): features under an action, or a skill (Perez et al., 2018)."""
 
     def __init__(self, actions: int, features: int, rng: torch.Generator) -> None:
         super().__init__()
         self.actions = actions
-        self.net = nn.Sequential(
-            linear(actions, features, math.sqrt(2), rng),
-            nn.ReLU(),
-            linear(features, 2 * features, 1.0, rng),
-        )
+        self.net = mlp(actions, features, 2 * features, rng)
 
     def forward(self, features: Tensor, action: Tensor) -> Tensor:
         # One row per action, then a gather: the cost does not grow with the number of frames.
@@ -46,11 +50,7 @@ class SequenceFiLM(nn.Module):
     def __init__(self, actions: int, most: int, features: int, rng: torch.Generator) -> None:
         super().__init__()
         self.actions = actions
-        self.net = nn.Sequential(
-            linear(most * actions, features, math.sqrt(2), rng),
-            nn.ReLU(),
-            linear(features, 2 * features, 1.0, rng),
-        )
+        self.net = mlp(most * actions, features, 2 * features, rng)
 
     def forward(self, features: Tensor, action: Tensor) -> Tensor:
         """features [B, D]; action [B, K], -1 where the sequence has ended."""

@@ -125,6 +125,21 @@ def squared_distance(a: Tensor, b: Tensor) -> Tensor:
     return (a - b).square().sum(-1)
 
 
+def rows_at(rows: Tensor, index: Tensor) -> Tensor:
+    """rows [F, ...] at an index of any shape; its gradient adds in a fixed order on any threads."""
+    return rows.index_select(0, index.flatten()).unflatten(0, index.shape)
+
+
+def mean_where(values: Tensor, valid: Tensor) -> Tensor:
+    """The mean of the values that are valid; 0 if none is."""
+    return (values * valid).sum() / valid.sum().clamp(min=1)
+
+
+def cross_entropies(code: Tensor, log_assignment: Tensor) -> Tensor:
+    """[B] of assignments [B, C] against codes [B, C], in nats."""
+    return -(code * log_assignment).sum(1)
+
+
 def info_nce(scores: Tensor) -> Tensor:
     """Each row's own column against all others, [B, B] -> mean cross-entropy; log B if blind."""
     return F.cross_entropy(scores, torch.arange(len(scores), device=scores.device))

@@ -1,7 +1,7 @@
 """The objectives: what a method learns beside its policy. One file each, and one line here.
 
-Start with `base.py` (the contract), then any method's file; `instruments.py` measures what codes
-are about, `complaints.py` says what is wrong with them. May import: nn, envs, data.
+Start with `base.py` (the contract), then any method's file. `method.py` is one of a person's own,
+`paired_play.py` what PSE plays beside the rollouts. May import: nn, envs, data, health.
 """
 
 from typing import Any

@@ -23,25 +23,11 @@ from torch import Tensor, nn
 from crosstraj.data.minibatches import VIEWS, Sampling, Views, time_of
 from crosstraj.data.rollout import Played
 from crosstraj.errors import BadInput, check_range
-from crosstraj.nn import ops
-from crosstraj.nn.heads import (
-    FiLM,
-    HeadNorm,
-    ViewEncoder,
-    projection,
-    view_encoder,
-    without_statistics,
-)
-from crosstraj.objectives.base import (
-    Clustering,
-    Encoder,
-    Metrics,
-    Objective,
-    ObjectiveConfig,
-    RunValues,
-)
-from crosstraj.objectives.complaints import collapse, too_few_views
-from crosstraj.objectives.instruments import Play, clustering_health
+from crosstraj.health.complaints import of_clusters
+from crosstraj.health.instruments import clustering_health, spread_of
+from crosstraj.nn import heads, ops
+from crosstraj.objectives.base import Clustering, Encoder, Metrics, ObjectiveConfig, RunValues
+from crosstraj.objectives.prototypes import Prototypes, unit_rows
 
 
 @dataclass(frozen=True)
@@ -61,8 +47,7 @@ class CTRLConfig(ObjectiveConfig):
     action_conditioning: bool = True
     """Condition features on the action taken, by FiLM; off is the ablation "no action"."""
     code_temperature: float = 0.05
-    """Softmax temperature of the cluster assignments (SwAV .05; the paper has one temperature,
-    .3)."""
+    """Softmax temperature of the cluster assignments (SwAV .05; paper .3, its only one)."""
     temperature: float = 0.1
     """Softmax temperature of the predicted assignments (SwAV .1; paper .3)."""
     rounds: int = 3
@@ -74,15 +59,13 @@ class CTRLConfig(ObjectiveConfig):
     target_decay: float = 0.0
     """EMA decay of the target network; 0 means no target network."""
     predictors: bool = True
-    """Use the projection w = theta(v); off, as released, predicts from v and leaves theta
-    untrained."""
+    """Use the projection w = theta(v); off, as released, predicts from v and trains no theta."""
     unit_projection: bool = True
     """Normalise w to length one; off is the paper's equation as printed."""
     neighbour_count: int = 3
     """Neighbouring clusters per anchor view, K (paper, table of parameters)."""
     neighbours: Literal["nearest", "farthest"] = "nearest"
-    """Which clusters are neighbours: nearest (paper's text) or farthest (its formula, released
-    code)."""
+    """Which clusters are neighbours: nearest (paper's text), farthest (its formula; released)."""
     anchors: int = 0
     """Anchor views per minibatch, N; 0 takes every view."""
     mine_own_fragment: bool = False
@@ -95,9 +78,9 @@ class CTRLConfig(ObjectiveConfig):
     """Weight of the neighbour-prediction loss; 0 is the ablation "no pred"."""
     least_rank: float = 32.0
     """Penalise an effective feature rank below this value; 0 turns it off (paper)."""
-    head_norm: HeadNorm = "batch"
+    head_norm: heads.HeadNorm = "batch"
     """Normalisation layers of the four projection heads (paper none, which collapses)."""
-    view_encoder: ViewEncoder = "mlp"
+    view_encoder: heads.ViewEncoder = "mlp"
     """Network that reads a view: an MLP on all frames, or an RNN (paper: "e.g. an RNN")."""
     width: int = 256
     """Width of the projections v and w (the paper gives no number; released code 256)."""
@@ -105,13 +88,10 @@ class CTRLConfig(ObjectiveConfig):
     def __post_init__(self) -> None:
         counts = ("keypoints", "rounds", "neighbour_count", "width")
         check_range(self, "objective.", *counts, at_least=1)
-        if self.clusters < 2:
-            raise BadInput(f"objective.clusters={self.clusters}: clustering needs at least 2")
-        if self.anchors < 0:
-            raise BadInput(f"objective.anchors={self.anchors}: must be 0 (all views) or more")
+        check_range(self, "objective.", "clusters", at_least=2)
         check_range(self, "objective.", "temperature", "code_temperature", above=0)
         check_range(self, "objective.", "target_decay", at_least=0, below=1)
-        check_range(self, "objective.", "least_rank", at_least=0)
+        check_range(self, "objective.", "least_rank", "anchors", at_least=0)
 
     def check(self, run: RunValues) -> None:
         if self.least_rank > run.features:
@@ -121,10 +101,7 @@ class CTRLConfig(ObjectiveConfig):
             )
 
     def complaints(self, metrics: dict[str, float]) -> dict[str, str | None]:
-        return {
-            "collapse": collapse(metrics, self.clusters),
-            "too few views": too_few_views(metrics, self.clusters, 2, "clusters"),
-        }
+        return of_clusters(metrics, self.clusters)
 
     def needs(self) -> tuple[int, str]:
         sets = 2 if self.swap_codes else 1
@@ -140,7 +117,7 @@ class Batch(NamedTuple):
     probe: bool  # measure the health of the representation on this minibatch
 
 
-class CTRL(Objective):
+class CTRL(Prototypes):
     def __init__(
         self, config: CTRLConfig, features: int, actions: int, rng: torch.Generator
     ) -> None:
@@ -148,26 +125,20 @@ class CTRL(Objective):
         self.config = config
         kind, points = config.view_encoder, config.keypoints
         width, norm = config.width, config.head_norm
-        self.film = FiLM(actions, features, rng)
-        self.psi_clust = view_encoder(kind, points, features, width, norm, rng)
-        self.theta_clust = projection(width, width, norm, rng)
-        self.psi_pred = view_encoder(kind, points, features, width, norm, rng)
-        self.theta_pred = projection(width, width, norm, rng)
-        self.prototypes = nn.Parameter(
-            ops.unit(torch.randn(config.clusters, width, generator=rng))
-        )  # E, one unit row per cluster
+        self.film = heads.FiLM(actions, features, rng)
+        self.psi_clust = heads.view_encoder(kind, points, features, width, norm, rng)
+        self.theta_clust = heads.projection(width, width, norm, rng)
+        self.psi_pred = heads.view_encoder(kind, points, features, width, norm, rng)
+        self.theta_pred = heads.projection(width, width, norm, rng)
+        self.prototypes = unit_rows(config.clusters, width, rng)  # E, one row per cluster
         self.slow = nn.ModuleDict()  # encoder, FiLM and psi as they were; empty without a decay
         self.follows = config.target_decay > 0
-        self.play = Play()
-
-    def gather(self, rng: torch.Generator) -> None:
-        self.play = Play()
 
     def attach(self, encoder: nn.Module) -> None:
         if self.config.target_decay:
-            heads = deepcopy(self)  # as far as v and v'
-            del heads.theta_clust, heads.theta_pred, heads.prototypes, heads.slow
-            parts = {"encoder": deepcopy(encoder), "heads": heads}
+            slow = deepcopy(self)  # as far as v and v'
+            del slow.theta_clust, slow.theta_pred, slow.prototypes, slow.slow
+            parts = {"encoder": deepcopy(encoder), "heads": slow}
             self.slow = nn.ModuleDict(parts).requires_grad_(False)
 
     def minibatches(self, rollout: Played, count: int, rng: torch.Generator) -> Iterator[Batch]:
@@ -200,7 +171,7 @@ class CTRL(Objective):
         centres = self.prototypes if c.code_gradient else self.prototypes.detach()
         code = ops.sinkhorn(ops.unit(v_slow) @ centres.T / c.code_temperature, c.rounds)
         log_assignment = self.assign(v)
-        losses = -(code.index_select(0, views.partner) * log_assignment).sum(1)
+        losses = ops.cross_entropies(code.index_select(0, views.partner), log_assignment)
         cluster = losses.mean()
 
         # Predict neighbours: w'_n against v' of views mined from the clusters near c_n.
@@ -209,7 +180,7 @@ class CTRL(Objective):
         w_pred = self.theta_pred(w_pred) if c.predictors else w_pred
         with torch.no_grad():
             target = v_pred_slow if c.predictors else self.theta_pred(v_pred_slow)
-            target = target.index_select(0, mined.flatten()).unflatten(0, mined.shape)
+            target = ops.rows_at(target, mined)
         predict = self.prediction_loss(w_pred, target, valid)
 
         loss = c.cluster_weight * cluster + c.predict_weight * predict
@@ -220,8 +191,7 @@ class CTRL(Objective):
             loss = loss + metrics["fold"]
         if batch.probe:
             metrics |= clustering_health(v, code, self.prototypes, c.code_temperature, c.rounds)
-            metrics["predict_cosine"] = ops.mean_cosine(v_pred.detach())
-            metrics["predict_rank"] = ops.effective_rank(v_pred.detach())
+            metrics |= spread_of("predict", v_pred)
             metrics["action_gain"] = self.worth_of_actions(features, batch, code, cluster)
         if not self.play.full:
             self.remember(batch, code, losses)
@@ -235,10 +205,10 @@ class CTRL(Objective):
         generator = torch.Generator().manual_seed(0)  # not a draw of training's
         other = torch.randperm(len(batch.action), generator=generator).to(features.device)
         u = self.dynamics(features, batch.action[other], batch.views.keypoints)
-        with without_statistics(self):
+        with heads.without_statistics(self):
             log_assignment = self.assign(self.psi_clust(u))
-        mixed = -(code.index_select(0, batch.views.partner) * log_assignment).sum(1).mean()
-        return mixed - cluster
+        target = code.index_select(0, batch.views.partner)
+        return ops.cross_entropies(target, log_assignment).mean() - cluster
 
     @torch.no_grad()
     def remember(self, batch: Batch, code: Tensor, losses: Tensor) -> None:
@@ -256,9 +226,6 @@ class CTRL(Objective):
             **before,
         )
 
-    def figures(self) -> Metrics:
-        return self.play.figures()
-
     def assign(self, v: Tensor) -> Tensor:
         """log P: log-probabilities of clusters [B, C]."""
         c = self.config
@@ -271,8 +238,7 @@ class CTRL(Objective):
         """u_i = [FiLM(phi(o_t1), a_t1), ..., FiLM(phi(o_tT), a_tT)]: [F, D] -> [B, T D]."""
         c = self.config
         conditioned = self.film(features, action) if c.action_conditioning else features
-        u = conditioned.index_select(0, keypoints.flatten())
-        return u.unflatten(0, keypoints.shape).flatten(1)
+        return ops.rows_at(conditioned, keypoints).flatten(1)
 
     def clustering(self) -> Clustering:
         c = self.config
@@ -310,17 +276,10 @@ class CTRL(Objective):
         if 0 < c.anchors < len(cluster):
             chosen = torch.randperm(len(cluster), generator=rng)[: c.anchors]
             anchor = chosen.sort().values.to(cluster.device)
-        mined, valid = ops.mine(
-            self.prototypes,
-            cluster,
-            fragment,
-            anchor,
-            c.neighbour_count,
-            c.neighbours,
-            rng,
-            own_group=c.mine_own_fragment,
-        )
-        return anchor, mined, valid
+        own, count, order = c.mine_own_fragment, c.neighbour_count, c.neighbours
+        e = self.prototypes
+        near = ops.mine(e, cluster, fragment, anchor, count, order, rng, own_group=own)
+        return anchor, *near
 
     def prediction_loss(self, predicted: Tensor, target: Tensor, valid: Tensor) -> Tensor:
         """L_pred from w' [N, D] and v' of mined views [N, K, D]; nothing to mine gives 0."""
@@ -328,11 +287,11 @@ class CTRL(Objective):
             distance = ops.squared_distance(predicted[:, None], target)
             return (distance * valid).sum()
         distance = ops.squared_distance(ops.unit(predicted)[:, None], ops.unit(target))
-        return (distance * valid).sum() / valid.sum().clamp(min=1)
+        return ops.mean_where(distance, valid)
 
     @torch.no_grad()
     def after_step(self, encoder: nn.Module) -> None:
-        self.prototypes.copy_(ops.unit(self.prototypes))
+        super().after_step(encoder)
         if self.slow:
             decay = self.config.target_decay
             ops.follow(self.slow["encoder"], encoder, decay)

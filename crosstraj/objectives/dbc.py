@@ -6,7 +6,6 @@ actions, layer norm in this branch only (the policy reads features as they are),
 the metric alone trains: the model's own losses fold its features (docs/methods.md).
 """
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, assert_never
@@ -18,6 +17,7 @@ from torch import Tensor, nn
 from crosstraj.data.minibatches import Stretches, windows
 from crosstraj.data.rollout import Played
 from crosstraj.errors import check_range
+from crosstraj.health.complaints import collapse_of_latents
 from crosstraj.nn.heads import linear
 from crosstraj.objectives.base import Metrics, Objective, ObjectiveConfig
 
@@ -52,21 +52,6 @@ class DBCConfig(ObjectiveConfig):
 
     def complaints(self, metrics: dict[str, float]) -> dict[str, str | None]:
         return {"collapse": collapse_of_latents(metrics)}
-
-
-def collapse_of_latents(metrics: dict[str, float]) -> str | None:
-    """Has DBC pulled all latents together? Where rewards never differ its metric is 0 everywhere.
-
-    (Kemertas and Aumentado-Armstrong, 2021, name this fault.)
-    """
-    spread = metrics.get("latent_std", math.inf)
-    if spread >= 0.01:
-        return None
-    return (
-        f"the representation has collapsed: latents have a standard deviation of {spread:.4f} over "
-        f"a minibatch (alive: 0.01 and more) and a mean distance of "
-        f"{metrics['latent_distance']:.4f}; rewards may differ too rarely; see docs/methods.md"
-    )
 
 
 class Batch(NamedTuple):

@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from crosstraj.data.minibatches import Stretches, scattered
 from crosstraj.data.rollout import Played, Rollout
-from crosstraj.errors import BadInput, check_range
+from crosstraj.errors import check_range
 from crosstraj.nn import ops
 from crosstraj.nn.heads import linear
 from crosstraj.objectives.base import Metrics, Objective, ObjectiveConfig
@@ -43,8 +43,7 @@ class DIAYNConfig(ObjectiveConfig):
     """Width of the discriminator's two hidden layers (URLB 1024, the authors 300)."""
 
     def __post_init__(self) -> None:
-        if self.skills < 2:
-            raise BadInput(f"objective.skills={self.skills}: telling apart needs at least 2")
+        check_range(self, "objective.", "skills", at_least=2)
         check_range(self, "objective.", "width", at_least=1)
         check_range(self, "objective.", "skill_steps", at_least=0)
 

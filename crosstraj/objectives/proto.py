@@ -7,7 +7,6 @@ intrinsic reward, distance to frames seen lately; here it is the weight of a pha
 """
 
 import copy
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -18,11 +17,12 @@ from torch import Tensor, nn
 from crosstraj.data.minibatches import time_of
 from crosstraj.data.rollout import Played, Rollout
 from crosstraj.errors import BadInput, check_range
+from crosstraj.health.complaints import collapse, empty_codes, too_few_views
+from crosstraj.health.instruments import clustering_health
 from crosstraj.nn import ops
-from crosstraj.nn.heads import linear
-from crosstraj.objectives.base import Clustering, Encoder, Metrics, Objective, ObjectiveConfig
-from crosstraj.objectives.complaints import collapse, empty_codes, too_few_views
-from crosstraj.objectives.instruments import Play, clustering_health
+from crosstraj.nn.heads import linear, mlp
+from crosstraj.objectives.base import Clustering, Encoder, Metrics, ObjectiveConfig
+from crosstraj.objectives.prototypes import Prototypes, unit_rows
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,7 @@ class ProtoConfig(ObjectiveConfig):
 
     def __post_init__(self) -> None:
         check_range(self, "objective.", "width", "hidden", "rounds", "neighbours", at_least=1)
-        if self.prototypes < 2:
-            raise BadInput(f"objective.prototypes={self.prototypes}: clustering needs at least 2")
+        check_range(self, "objective.", "prototypes", at_least=2)
         check_range(self, "objective.", "temperature", above=0)
         check_range(self, "objective.", "target_decay", at_least=0, below=1)
         check_range(self, "objective.", "shift", at_least=0)
@@ -80,7 +79,7 @@ class Batch(NamedTuple):
     time: Tensor  # [B] steps since the episode began, or the rollout
 
 
-class Proto(Objective):
+class Proto(Prototypes):
     rewards = True
     follows = True
     queue: Tensor  # [queue, width]
@@ -94,21 +93,10 @@ class Proto(Objective):
         width = config.width
         self.projector = linear(features, width, 1.0, rng)
         self.target_projector = copy.deepcopy(self.projector).requires_grad_(False)
-        self.predictor = nn.Sequential(
-            linear(width, config.hidden, math.sqrt(2), rng),
-            nn.ReLU(),
-            linear(config.hidden, width, 1.0, rng),
-        )
-        self.prototypes = nn.Parameter(
-            ops.unit(torch.randn(config.prototypes, width, generator=rng))
-        )  # unit rows
+        self.predictor = mlp(width, config.hidden, width, rng)
+        self.prototypes = unit_rows(config.prototypes, width, rng)
         # Zeros are at distance 1 of every unit vector: a reward of 1 until the queue is filled.
         self.register_buffer("queue", torch.zeros(config.queue, width))
-        self.play = Play()
-        self.measured = False  # in this rollout
-
-    def gather(self, rng: torch.Generator) -> None:
-        self.play, self.measured = Play(), False
 
     def attach(self, encoder: nn.Module) -> None:
         self.target_encoder = copy.deepcopy(encoder).requires_grad_(False)
@@ -130,10 +118,10 @@ class Proto(Objective):
         now, following = ops.random_shift(batch.frames, c.shift, rng).chunk(2)  # each its own way
         with torch.no_grad():
             target = self.target_projector(encode.on(self.target_encoder)(following))
-            code = ops.sinkhorn(ops.unit(target) @ self.prototypes.T / c.temperature, c.rounds)
+            code = self.code(target, c.temperature, c.rounds)
         guess = ops.unit(self.predictor(self.projector(encode(now))))
         log_assignment = (guess @ self.prototypes.T / c.temperature).log_softmax(1)
-        losses = -(code * log_assignment).sum(1)
+        losses = ops.cross_entropies(code, log_assignment)
         if not self.play.full:
             self.play.add(
                 code=code,
@@ -150,9 +138,6 @@ class Proto(Objective):
             self.measured = True
         return losses.mean(), metrics
 
-    def figures(self) -> Metrics:
-        return self.play.figures()
-
     @torch.no_grad()
     def reward(self, rollout: Rollout, rng: torch.Generator) -> Tensor:
         """How far o_{t+1} lies from frames seen lately; 0 where it is another episode's."""
@@ -168,7 +153,7 @@ class Proto(Objective):
 
     @torch.no_grad()
     def after_step(self, encoder: nn.Module) -> None:
-        self.prototypes.copy_(ops.unit(self.prototypes))
+        super().after_step(encoder)
         ops.follow(self.target_encoder, encoder, self.config.target_decay)
         ops.follow(self.target_projector, self.projector, self.config.target_decay)
 

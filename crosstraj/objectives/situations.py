@@ -23,16 +23,17 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from crosstraj.data.minibatches import Stretches, stretches, time_of
 from crosstraj.data.rollout import Played
-from crosstraj.errors import BadInput, check_range
+from crosstraj.errors import check_range
+from crosstraj.health.complaints import of_clusters
+from crosstraj.health.instruments import clustering_health, spread_of
 from crosstraj.nn import ops
-from crosstraj.nn.heads import SequenceFiLM, linear, projection, without_statistics
-from crosstraj.objectives.base import Clustering, Metrics, Objective, ObjectiveConfig
-from crosstraj.objectives.complaints import collapse, too_few_views
-from crosstraj.objectives.instruments import Play, clustering_health
+from crosstraj.nn.heads import SequenceFiLM, mlp, projection, without_statistics
+from crosstraj.objectives.base import Clustering, Metrics, ObjectiveConfig
+from crosstraj.objectives.prototypes import Prototypes, unit_rows
 
 LEAST = 8  # steps of a stretch that carries a pair: its mean must not give a frame away
 
@@ -70,18 +71,14 @@ class SituationsConfig(ObjectiveConfig):
         check_range(self, "objective.", "gap", "rounds", "neighbour_count", "width", at_least=1)
         check_range(self, "objective.", "temperature", "code_temperature", above=0)
         check_range(self, "objective.", "inverse_weight", "predict_weight", at_least=0)
-        if self.clusters < 2:
-            raise BadInput(f"objective.clusters={self.clusters}: clustering needs at least 2")
+        check_range(self, "objective.", "clusters", at_least=2)
 
     @property
     def gaps(self) -> list[int]:
         return [2**power for power in range(int(math.log2(self.gap)) + 1)]
 
     def complaints(self, metrics: dict[str, float]) -> dict[str, str | None]:
-        return {
-            "collapse": collapse(metrics, self.clusters),
-            "too few views": too_few_views(metrics, self.clusters, 2, "clusters"),
-        }
+        return of_clusters(metrics, self.clusters)
 
     def needs(self) -> tuple[int, str]:
         return max(LEAST, self.gaps[-1] + 1), f"objective.gap={self.gap}"
@@ -98,7 +95,7 @@ class Batch(NamedTuple):
     gap: Tensor  # [B] how many steps later the other frame of the pair is
 
 
-class Situations(Objective):
+class Situations(Prototypes):
     reads_stretches = True
 
     def __init__(
@@ -110,22 +107,12 @@ class Situations(Objective):
         self.film = SequenceFiLM(actions, most, features, rng)
         self.psi = projection(features, width, "batch", rng)
         self.theta = projection(width, width, "batch", rng)
-        self.prototypes = nn.Parameter(
-            ops.unit(torch.randn(config.clusters, width, generator=rng))
-        )  # unit rows
+        self.prototypes = unit_rows(config.clusters, width, rng)
         if config.predict_weight:
             self.psi_pred = projection(features, width, "batch", rng)
             self.theta_pred = projection(width, width, "batch", rng)
         if config.inverse_weight:
-            self.inverse = nn.Sequential(
-                linear(2 * features, width, math.sqrt(2), rng),
-                nn.ReLU(),
-                linear(width, actions, 0.01, rng),
-            )
-        self.play, self.measured = Play(), False
-
-    def gather(self, rng: torch.Generator) -> None:
-        self.play, self.measured = Play(), False
+            self.inverse = mlp(2 * features, width, actions, rng, gain=0.01)
 
     def minibatches(self, rollout: Played, count: int, rng: torch.Generator) -> Iterator[Batch]:
         length = max(len(rollout.done) // count, self.config.needs()[0])
@@ -165,14 +152,14 @@ class Situations(Objective):
         # The code of the later frame: without a gradient, and what running statistics are of.
         with torch.no_grad():
             v = self.psi(self.subject(within, batch))
-            code = ops.sinkhorn(ops.unit(v) @ self.prototypes.T / c.code_temperature, c.rounds)
+            code = self.code(v, c.code_temperature, c.rounds)
         pairs = torch.arange(len(code))  # whose code and action each must tell: its own
         if c.shuffled:
             pairs = torch.randperm(len(code), generator=rng)
         pairs = pairs.to(code.device)
         target = code.index_select(0, pairs)
         log_assignment = self.foretell(source, action)
-        losses = cross_entropies(target, log_assignment)
+        losses = ops.cross_entropies(target, log_assignment)
         cluster = losses.mean()
 
         loss, metrics = cluster, {"cluster": cluster}
@@ -216,7 +203,7 @@ class Situations(Objective):
         """The actions taken from the earlier frame to the later one, [B, K]; -1 after the last."""
         step = torch.arange(self.config.gaps[-1], device=batch.gap.device)
         place = (batch.earlier[:, None] + step).clamp(max=len(batch.action) - 1)
-        taken = batch.action.index_select(0, place.flatten()).view_as(place)
+        taken = ops.rows_at(batch.action, place)
         return torch.where(step < batch.gap[:, None], taken, -1)
 
     def foretell(self, source: Tensor, action: Tensor) -> Tensor:
@@ -237,14 +224,10 @@ class Situations(Objective):
             self.prototypes, cluster, level, anchor, self.config.neighbour_count, "nearest", rng
         )
         with torch.no_grad():
-            target = v.index_select(0, mined.flatten()).unflatten(0, mined.shape)
+            target = ops.rows_at(v, mined)
         distance = ops.squared_distance(ops.unit(self.theta_pred(v))[:, None], ops.unit(target))
-        return {
-            "predict": (distance * valid).sum() / valid.sum().clamp(min=1),
-            "mined": valid.float().mean(),
-            "predict_cosine": ops.mean_cosine(v.detach()),
-            "predict_rank": ops.effective_rank(v.detach()),
-        }
+        predict = ops.mean_where(distance, valid)
+        return {"predict": predict, "mined": valid.float().mean(), **spread_of("predict", v)}
 
     def worth(
         self, source: Tensor, action: Tensor, target: Tensor, loss: Tensor, other: Tensor
@@ -257,32 +240,24 @@ class Situations(Objective):
             actions = self.foretell(source, action.index_select(0, other))
             frames = self.foretell(source.index_select(0, other), action)
         return {
-            "action_gain": cross_entropies(target, actions).mean() - loss,
-            "frame_gain": cross_entropies(target, frames).mean() - loss,
+            "action_gain": ops.cross_entropies(target, actions).mean() - loss,
+            "frame_gain": ops.cross_entropies(target, frames).mean() - loss,
         }
 
     def remember(self, source: Tensor, batch: Batch, code: Tensor, loss: Tensor) -> None:
         """Keeps the codes with what might predict them: the earlier code, time, the action."""
         with without_statistics(self.psi):
             v = self.psi(source)
-        scores = ops.unit(v) @ self.prototypes.T / self.config.code_temperature
         place, time = (x.index_select(0, batch.earlier) for x in (batch.place, batch.time))
         self.play.add(
             code=code,
             loss=loss,
             level=batch.level.index_select(0, batch.earlier),
             nothing=torch.zeros_like(place),
-            before=ops.sinkhorn(scores, self.config.rounds),
+            before=self.code(v, self.config.code_temperature, self.config.rounds),
             time=place * 32 + (time + 1).float().log2().long(),  # times in powers of two
             action=batch.action.index_select(0, batch.earlier),
         )
-
-    def figures(self) -> Metrics:
-        return self.play.figures()
-
-    @torch.no_grad()
-    def after_step(self, encoder: nn.Module) -> None:
-        self.prototypes.copy_(ops.unit(self.prototypes))
 
     def clustering(self) -> Clustering:
         """A view is one frame, less the mean of its episode."""
@@ -295,11 +270,6 @@ class Situations(Objective):
         return Clustering(
             1, self.prototypes, c.code_temperature, c.rounds, embed, centred=c.centred
         )
-
-
-def cross_entropies(target: Tensor, log_assignment: Tensor) -> Tensor:
-    """[B] of assignments [B, C] against codes [B, C], in nats."""
-    return -(target * log_assignment).sum(1)
 
 
 def alike(label: Tensor, rng: torch.Generator) -> Tensor:

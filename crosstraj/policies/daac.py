@@ -51,6 +51,8 @@ TUNED = {
 class DAACConfig(PolicyConfig):
     """IDAAC's release, its DAAC; the epochs of the policy network are `epochs`."""
 
+    why_no_anchor = "policy.kind=daac has other heads"
+
     kind: Literal["daac"] = "daac"
     """The policy algorithm: daac, or ppo."""
     value_epochs: int = 9
@@ -66,9 +68,13 @@ class DAACConfig(PolicyConfig):
         super().__post_init__()
         check_range(self, "policy.", "value_epochs", "value_every", at_least=1)
 
-    def for_game(self, game: str) -> Self:
-        tuned = TUNED.get(game, Tuned())
-        return replace(self, **tuned._asdict()) if self.per_game else self
+    def for_game(self, game: str, *, per_game: bool = False) -> Self:
+        if not (per_game or self.per_game):
+            return self
+        return replace(self, per_game=True, **TUNED.get(game, Tuned())._asdict())
+
+    def instead_of(self, other: PolicyConfig) -> Self:
+        return replace(self, stretch=other.stretch)  # it takes minibatches of either kind
 
 
 class DAACAgent(Agent):

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor
 
+from crosstraj.data.advantages import gae
 from crosstraj.data.minibatches import Stretches, stretches
-from crosstraj.data.returns import gae
 from crosstraj.data.rollout import Rollout
 from crosstraj.errors import check_range
 
@@ -44,6 +44,9 @@ class PolicyConfig:
     trace: float = 0.95
     """Lambda of generalised advantage estimation (GAE)."""
 
+    why_no_anchor: ClassVar[str] = ""
+    """Why the heads cannot be held in place in a pass of the objective's, where they cannot."""
+
     def __post_init__(self) -> None:
         check_range(self, "policy.", "epochs", "minibatches", at_least=1)
         check_range(self, "policy.", "stretch", at_least=0)
@@ -52,8 +55,12 @@ class PolicyConfig:
         check_range(self, "policy.", "max_grad_norm", "clip", above=0)
         check_range(self, "policy.", "discount", "trace", at_least=0, at_most=1)
 
-    def for_game(self, game: str) -> Self:
-        """The values to play this game with, where a table of games has been asked for."""
+    def for_game(self, game: str, *, per_game: bool = False) -> Self:
+        """The values to play this game with, where a table of games is asked for, now or before."""
+        return self
+
+    def instead_of(self, other: "PolicyConfig") -> Self:
+        """These values, where they take the place of another policy's."""
         return self
 
 

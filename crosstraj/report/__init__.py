@@ -4,7 +4,7 @@ reading.py       run directories: what was trained, and what it has reached up t
 comparison.py    which runs may stand beside each other, and which are averaged
 statistics.py    means, spreads and intervals; permutation.py, split_gains.py: of two variants
 cells.py         numbers as cells; document.py: blocks as Markdown, HTML, LaTeX and JSON
-drawing.py       what all figures share; figures.py: of a comparison; curves.py: of one run
+drawing.py       what all pictures share; comparison_plots.py: of variants; curves.py: of one run
 sections/        blocks of a report; page.py: `crosstraj report`, the place to start
 
 May import everything up to train; analysis, experiments and cli build on it.

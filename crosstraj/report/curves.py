@@ -1,5 +1,6 @@
 """Learning and health curves of one run as a PNG, from its metrics.jsonl alone."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from crosstraj.errors import BadInput
+from crosstraj.health.glossary import GLOSSARY
 from crosstraj.report.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, literal, over_frames, panels
 from crosstraj.runs.log import read_rows
 
@@ -32,14 +34,14 @@ def curves_figure(rows: list[dict[str, Any]], title: str) -> Figure | None:
     names = dict.fromkeys(key for row in rows for key in row)
     shown = [panel for panel in PANELS if names.keys() & panel[1].keys()]
     # Figures of a person's own method: their scales are not known, so each has its panel.
-    own = [name for name in names if "/" in name]
-    shown += [(literal(name), {name: (literal(name), BLUE, "-")}) for name in own]
+    shown += [(literal(name), {name: (BLUE, "-")}) for name in names if "/" in name]
     if not shown:
         return None
     figure, grid = panels(len(shown), min(3, len(shown)), (4.2, 3.0), extra=0.3)
     for axes, (heading, series) in zip(grid, shown, strict=True):
-        for key, (label, colour, style) in series.items():
-            _line(axes, rows, key, label, colour, style)
+        for name, (colour, style) in series.items():
+            _line(axes, rows, name, colour, style)
+        _bounds(axes, GLOSSARY.keys() & series.keys() & names.keys())
         axes.set_title(heading, fontsize=10)
         over_frames(axes)
         axes.legend(fontsize=8)
@@ -49,87 +51,78 @@ def curves_figure(rows: list[dict[str, Any]], title: str) -> Figure | None:
     return figure
 
 
-Series = dict[str, tuple[str, str, str]]  # figure of a row -> label, colour, line style
+Series = dict[str, tuple[str, str]]  # figure of a row -> colour, line style
 
 PANELS: list[tuple[str, Series]] = [
     (
         "return (raw)",
         {
-            "train_return": ("training, last 100 episodes", GREY, "-"),
-            "seen_return": ("seen levels", BLUE, "o-"),
-            "unseen_return": ("unseen levels", ORANGE, "o-"),
-            "validation_return": ("validation levels", GREEN, "o-"),
+            "train_return": (GREY, "-"),
+            "seen_return": (BLUE, "o-"),
+            "unseen_return": (ORANGE, "o-"),
+            "validation_return": (GREEN, "o-"),
         },
     ),
     (
         "views: mean cosine (1 = collapsed)",
-        {
-            "view_cosine": ("views", BLUE, "-"),
-            "predict_cosine": ("v' of the prediction loss", PURPLE, "-"),
-        },
+        {"view_cosine": (BLUE, "-"), "predict_cosine": (PURPLE, "-")},
     ),
     (
         "code entropy (below random = clusters)",
         {
-            "code_entropy": ("codes", BLUE, "-"),
-            "code_entropy_random": ("random vectors", GREY, "--"),
-            "cluster": ("L_clust", ORANGE, "-"),
+            "code_entropy": (BLUE, "-"),
+            "code_entropy_random": (GREY, "--"),
+            "cluster": (ORANGE, "-"),
         },
     ),
     (
         "what predicts the codes (nats, lower is better)",
         {
-            "knowing_all": ("the method", ORANGE, "-"),
-            "knowing_before": ("repeating the code before", BLUE, "-"),
-            "knowing_time": ("position and time", PURPLE, "-"),
-            "knowing_action": ("the action alone", GREEN, "-"),
-            "knowing_nothing": ("nothing (partners shuffled)", GREY, "--"),
+            "knowing_all": (ORANGE, "-"),
+            "knowing_before": (BLUE, "-"),
+            "knowing_time": (PURPLE, "-"),
+            "knowing_action": (GREEN, "-"),
+            "knowing_nothing": (GREY, "--"),
         },
     ),
     (
         "what the actions and the frame are worth (nats)",
-        {"action_gain": ("actions", GREEN, "-"), "frame_gain": ("frame", BLUE, "-")},
+        {"action_gain": (GREEN, "-"), "frame_gain": (BLUE, "-")},
     ),
     (
         "about the level (0 = nothing, 1 = all)",
         {
-            "codes_about_level": ("codes: share that is the level", ORANGE, "-"),
-            "level_variance": ("features: variance between levels", BLUE, "-"),
-            "level_variance_untrained": ("the same, untrained encoder", GREY, "--"),
+            "codes_about_level": (ORANGE, "-"),
+            "level_variance": (BLUE, "-"),
+            "level_variance_untrained": (GREY, "--"),
         },
     ),
-    (
-        "levels per cluster (1 = as under permuted codes)",
-        {"levels_per_cluster": ("levels per cluster", GREEN, "-")},
-    ),
-    (
-        "objective's gradient on the encoder, over the policy's",
-        {"gradient_ratio": ("before the bound", ORANGE, "-")},
-    ),
-    (
-        "effective rank",
-        {"feature_rank": ("features", BLUE, "-"), "view_rank": ("views", PURPLE, "-")},
-    ),
+    ("levels per cluster (1 = as under permuted codes)", {"levels_per_cluster": (GREEN, "-")}),
+    ("objective's gradient on the encoder, over the policy's", {"gradient_ratio": (ORANGE, "-")}),
+    ("effective rank", {"feature_rank": (BLUE, "-"), "view_rank": (PURPLE, "-")}),
     (
         "reward for skills (nats, 0 = a blind guess)",
         {
-            "intrinsic_reward_fresh": ("episodes begun in the rollout", BLUE, "-"),
-            "intrinsic_reward_remembered": ("episodes it was trained on", ORANGE, "-"),
+            "intrinsic_reward_fresh": (BLUE, "-"),
+            "intrinsic_reward_remembered": (ORANGE, "-"),
         },
     ),
-    ("policy entropy", {"entropy": ("entropy", GREEN, "-")}),
-    (
-        "KL of the policy by one objective update",
-        {"objective_kl": ("KL", ORANGE, "-")},
-    ),
+    ("policy entropy", {"entropy": (GREEN, "-")}),
+    ("KL of the policy by one objective update", {"objective_kl": (ORANGE, "-")}),
 ]
 LOGARITHMIC = {"objective_kl", "gradient_ratio"}
 
 
-def _line(
-    axes: Axes, rows: list[dict[str, Any]], key: str, label: str, colour: str, style: str
-) -> None:
-    points = [(row["frames"], row[key]) for row in rows if key in row]
+def _line(axes: Axes, rows: list[dict[str, Any]], name: str, colour: str, style: str) -> None:
+    points = [(row["frames"], row[name]) for row in rows if name in row]
     if points:
         frames, values = zip(*points, strict=True)
+        label = GLOSSARY[name].label if name in GLOSSARY else literal(name)
         axes.plot(frames, values, style, color=colour, label=label, markersize=4)
+
+
+def _bounds(axes: Axes, names: set[str]) -> None:
+    """Dotted lines around where the figures of a panel are healthy."""
+    for bound in {bound for name in names for bound in GLOSSARY[name].healthy}:
+        if math.isfinite(bound):
+            axes.axhline(bound, color=GREY, linestyle=":", linewidth=1)

@@ -21,7 +21,7 @@ from rich.progress import track
 
 from crosstraj.disk import make_directory, write_whole
 from crosstraj.errors import BadInput
-from crosstraj.report import drawing, figures
+from crosstraj.report import comparison_plots, drawing
 from crosstraj.report.comparison import RANGES, Comparison, compare, named
 from crosstraj.report.curves import curves_figure
 from crosstraj.report.document import (
@@ -134,7 +134,7 @@ def _compared(comparison: Comparison, index: int, files: Files) -> list[Block]:
         blocks += [Heading("Split over joint updates", 3), *table]
     blocks.append(Heading("Learning curves", 3))
     for name, more in ((comparison.levels, ""), ("seen", TRAINING)):
-        figure = figures.learning_curves(comparison, name)
+        figure = comparison_plots.learning_curves(comparison, name)
         caption = f"Return on {name} levels over training{CURVES}{more}."
         blocks.append(picture(f"curves-{name}", figure, caption))
     blocks.append(Heading("Levels", 3))
@@ -142,7 +142,7 @@ def _compared(comparison: Comparison, index: int, files: Files) -> list[Block]:
     blocks += levels.level_blocks(comparison, won)
     if held_out := [(pair, one) for pair, one in won if one.split == comparison.levels]:
         caption = f"{comparison.levels.capitalize()} levels won, tied and lost."
-        blocks.append(picture("levels", figures.levels(held_out), caption))
+        blocks.append(picture("levels", comparison_plots.levels(held_out), caption))
     return [*blocks, *levels.audit_blocks(comparison)]
 
 
@@ -160,7 +160,7 @@ def _aggregated(
     blocks.append(
         picture(
             "aggregates",
-            figures.intervals(found.found),
+            comparison_plots.intervals(found.found),
             f"Aggregates and their intervals; {HOLLOW}.",
         )
     )
@@ -169,10 +169,10 @@ def _aggregated(
     if finite:
         thresholds = np.linspace(min(0.0, *finite) - 0.02, max(finite) + 0.02, 101).tolist()
         profiles = {label: profile(rows, thresholds) for label, rows in found.scores.items()}
-        figure = figures.profiles(thresholds, profiles)
+        figure = comparison_plots.profiles(thresholds, profiles)
         blocks.append(picture("profiles", figure, "Performance profiles, with their intervals."))
     if found.pairs:
-        figure = figures.improvements(found.pairs)
+        figure = comparison_plots.improvements(found.pairs)
         blocks.append(picture("improvement", figure, f"Probability of improvement; {HOLLOW}."))
     return blocks
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from crosstraj.health.glossary import as_markdown
 from crosstraj.runs.log import Log, Warn, read_rows
 
 
@@ -23,6 +24,7 @@ class TensorBoard:
             directory.unlink()
         shutil.rmtree(directory, ignore_errors=True)
         self._writer = SummaryWriter(str(directory))
+        self._writer.add_text("figures", as_markdown())  # what the names of the curves mean
 
     def show(self, row: Mapping[str, Any]) -> None:
         """Every figure of a row by its frame count, under the name of the row's kind."""

@@ -8,7 +8,15 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstraj.theory.cells import assign, margins, unit
+from crosstraj.theory.decision_processes import (
+    Array,
+    Blocks,
+    follow,
+    optimal_values,
+    random_policy,
+    random_process,
+    with_copies,
+)
 from crosstraj.theory.metrics import (
     ferns,
     labelled,
@@ -18,15 +26,7 @@ from crosstraj.theory.metrics import (
     wasserstein,
 )
 from crosstraj.theory.partition import bisimilar, refine
-from crosstraj.theory.processes import (
-    Array,
-    Blocks,
-    follow,
-    optimal_values,
-    random_policy,
-    random_process,
-    with_copies,
-)
+from crosstraj.theory.prototype_cells import assign, margins, unit
 from crosstraj.theory.sweep import Sweep, total
 
 DISCOUNT = 0.5

@@ -7,7 +7,8 @@ import numpy as np
 import torch
 
 from crosstraj.nn import ops
-from crosstraj.theory.cells import (
+from crosstraj.theory.decision_processes import Array, Blocks
+from crosstraj.theory.prototype_cells import (
     assign,
     border_angles,
     border_distances,
@@ -15,7 +16,6 @@ from crosstraj.theory.cells import (
     rotations,
     unit,
 )
-from crosstraj.theory.processes import Array, Blocks
 from crosstraj.theory.sweep import Sweep, total
 
 SHAPES = ((2, 3), (8, 5), (64, 20))  # dimension D and number of prototypes E

@@ -13,7 +13,7 @@ import math
 import numpy as np
 import ot
 
-from crosstraj.theory.processes import Array, Process, follow
+from crosstraj.theory.decision_processes import Array, Process, follow
 
 
 def wasserstein(p: Array, q: Array, distance: Array) -> float:

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstraj.theory.processes import Array, Blocks, Process
+from crosstraj.theory.decision_processes import Array, Blocks, Process
 
 TOLERANCE = 1e-10
 

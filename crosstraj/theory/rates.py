@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from crosstraj.theory.cells import assign
 from crosstraj.theory.geometry import SHAPES, STEP, Drawn, Statement, alike, draw, log_code
+from crosstraj.theory.prototype_cells import assign
 from crosstraj.theory.sweep import Sweep, total
 
 VECTORS = 100

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from crosstraj.analysis.margins.measure import measure, potentials, summary
 from crosstraj.analysis.margins.perturb import PERTURBATIONS, colour, exchange, noise
-from crosstraj.analysis.margins.probe import draw_points, look
+from crosstraj.analysis.margins.robustness import draw_points, look
 from crosstraj.cli.main import main
 from crosstraj.errors import BadInput
 from crosstraj.learning.load import read_config
@@ -21,10 +21,7 @@ from crosstraj.nn import ops
 from crosstraj.nn.encoders import Encode
 from crosstraj.objectives.base import Clustering
 from tests.conftest import TINY, Trained
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+from tests.helpers import rng
 
 
 def at(*degrees: float) -> Tensor:

@@ -15,8 +15,8 @@ from scipy.special import log_softmax, softmax
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from crosstraj.analysis.probes import study
-from crosstraj.analysis.probes.encoders import Judged, features_of
+from crosstraj.analysis.probes import ranking
+from crosstraj.analysis.probes.agents import Judged, features_of
 from crosstraj.analysis.probes.intervals import auc_course, estimate, resamples, share_course
 from crosstraj.analysis.probes.judge import Exam, Measured, Pair, compare, measure, prepare
 from crosstraj.analysis.probes.linear import (
@@ -26,8 +26,8 @@ from crosstraj.analysis.probes.linear import (
     fit,
     hold_out,
 )
+from crosstraj.analysis.probes.ranking import Choices
 from crosstraj.analysis.probes.record import Recording, draw, opinion, record, reward_soon
-from crosstraj.analysis.probes.study import Choices
 from crosstraj.cli.main import main
 from crosstraj.config.presets import preset
 from crosstraj.envs import make_envs
@@ -379,7 +379,7 @@ def test_an_expert_with_skills_is_refused():
     choices = Choices(100, 4, 0.2, (), None)
     skilled = Judged("skilled", untrained(config))
     with pytest.raises(BadInput, match="skilled acts by skills"):
-        study.play(skilled, SimpleNamespace(), "seen", choices)
+        ranking.play(skilled, SimpleNamespace(), "seen", choices)
 
 
 # --- The command

@@ -17,7 +17,7 @@ import pytest
 import torch
 from PIL import Image
 
-from crosstraj.analysis import cluster_levels, explore, figures, output, pictures
+from crosstraj.analysis import cluster_levels, explore, output, pictures, plots
 from crosstraj.analysis.embed import Lens, prototype_clusters
 from crosstraj.analysis.play import Views
 from crosstraj.analysis.result import Choices
@@ -49,7 +49,7 @@ def only(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Any], None]:
         def pictures_of(result: Any) -> dict[str, bytes]:
             return {name: png(drawing(result))}
 
-        monkeypatch.setattr("crosstraj.analysis.figures.draw", pictures_of)
+        monkeypatch.setattr("crosstraj.analysis.plots.draw", pictures_of)
 
     return draw
 
@@ -57,7 +57,7 @@ def only(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Any], None]:
 @pytest.fixture
 def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without figures."""
-    monkeypatch.setattr("crosstraj.analysis.figures.draw", lambda result: {})
+    monkeypatch.setattr("crosstraj.analysis.plots.draw", lambda result: {})
 
 
 def refused(capfd: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -132,7 +132,7 @@ def test_a_method_without_prototypes_is_analysed_on_features(
     text = (tmp_path / "measures.json").read_text()
     assert "null" in text  # no silhouette without clusters
     assert "NaN" not in text  # which JSON has no name for
-    monkeypatch.setattr("crosstraj.analysis.figures.draw", lambda result: {})
+    monkeypatch.setattr("crosstraj.analysis.plots.draw", lambda result: {})
     assert main(["analyse", str(trained.directory), "--kmeans", "5", *out]) == 0
     table = pq.read_table(tmp_path / "views.parquet").to_pydict()
     assert set(table["cluster"]) == set(range(5))
@@ -392,7 +392,7 @@ def test_rows_of_a_stranger_are_numbers_or_nan(copy, tmp_path, only):
     assert main(["explore", str(copy), "--views", "40", "--out", str(page)]) == 0
     curve = next(c for c in contents(page)["curves"] if c["title"] == "L_clust")
     assert curve["lines"][0]["y"] == [None, None, None]
-    only("losses.png", figures.draw_losses)
+    only("losses.png", plots.draw_losses)
     assert main(["analyse", str(copy), "--views", "40", "--out", str(tmp_path / "out")]) == 0
 
 
@@ -421,7 +421,7 @@ def test_a_hostile_run_name_is_text_everywhere(clustered, tmp_path, only):
     assert "<img" not in page.split("<script>")[0]
     assert contents(run / "explore.html")["title"] == HOSTILE
     assert "default-src 'none'" in page
-    only("clusters.png", figures.draw_sizes)
+    only("clusters.png", plots.draw_sizes)
     out = tmp_path / "out"
     runs = [str(run), str(clustered), str(run)]
     assert main(["analyse", *runs, "--views", "40", "--out", str(out)]) == 0

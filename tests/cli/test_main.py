@@ -185,7 +185,7 @@ def test_a_refusal_of_a_real_process_is_one_line_and_exit_code_2() -> None:
     process = subprocess.run(command, capture_output=True, text=True)
     assert process.returncode == 2
     assert process.stdout == ""
-    assert process.stderr == "crosstraj: objective.clusters=1: clustering needs at least 2\n"
+    assert process.stderr == "crosstraj: objective.clusters=1: must be at least 2\n"
 
 
 @pytest.mark.parametrize("below", [".", "deeper/still"])

@@ -110,6 +110,7 @@ def test_a_name_that_python_keeps_for_itself_is_written_without_its_underscore()
 
 def test_a_refusal_names_the_value_the_rule_and_the_fix() -> None:
     assert why_not("--kind", "middle") == "--kind middle: must be one of near, far"
+    assert why_not("--kind", "nera") == "--kind nera: must be one of near, far; did you mean near?"
     assert "such as 0.5 or 1e-4" in why_not("--rates.learning-rate", "fast")
     assert why_not("--fast=yes") == "--fast=yes: this is on or off; write --fast, or --no-fast"
     assert why_not("--no-fast=1").startswith("--no-fast=1: this is on or off")

@@ -25,8 +25,8 @@ from crosstraj.learning.state import Training
 from crosstraj.learning.watch import Watch
 from crosstraj.runs.log import Log, read_rows
 from tests.conftest import TINY
+from tests.helpers import only, remains
 from tests.objectives.test_methods import bits, learner_for, moved, rollout_for, small
-from tests.test_train import only, remains
 
 HALVES = (Phase(0.5), Phase(0.5))
 

@@ -17,10 +17,7 @@ from crosstraj.data.minibatches import (
     uniform_views,
     windows,
 )
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+from tests.helpers import ragged_done, rng, slow_fragments
 
 
 def rollout_done(length: int, steps: int = 256, envs: int = 8) -> torch.Tensor:
@@ -28,26 +25,6 @@ def rollout_done(length: int, steps: int = 256, envs: int = 8) -> torch.Tensor:
     done = torch.zeros(steps, envs, dtype=torch.bool)
     done[length - 1 :: length] = True
     return done
-
-
-def ragged_done(seed: int, steps: int = 64, envs: int = 6) -> torch.Tensor:
-    return torch.rand(steps, envs, generator=rng(seed)) < 0.08
-
-
-def slow_fragments(done: torch.Tensor) -> list[list[int]]:
-    """Frames t * N + n of each fragment, by the obvious loop."""
-    steps, envs = done.shape
-    found: list[list[int]] = []
-    for n in range(envs):
-        current: list[int] = []
-        for t in range(steps):
-            current.append(t * envs + n)
-            if done[t, n]:
-                found.append(current)
-                current = []
-        if current:
-            found.append(current)
-    return found
 
 
 def drawn(done, count=8, keypoints=2, *, swap=False, cross=False, seed=0) -> list[Views]:

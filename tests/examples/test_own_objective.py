@@ -1,8 +1,8 @@
-"""The tutorial docs/own_objective.md, run: train, stop, resume, evaluate, report, explore."""
+"""The tutorial docs/own_objective.md, run: train, kill, resume, evaluate, report, explore."""
 
 import json
-import os
 import signal
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,8 +18,9 @@ from crosstraj.learning.load import read_weights
 from crosstraj.objectives import OBJECTIVES
 from crosstraj.objectives.method import OWN
 from crosstraj.policies.daac import DAACConfig
-from crosstraj.runs.log import Log, read_rows
+from crosstraj.runs.log import read_rows
 from tests.conftest import TINY
+from tests.helpers import STOPPER, only
 
 FILE = Path(__file__).parents[2] / "examples" / "own_objective.py"
 WITH = ("--with", str(FILE))
@@ -64,22 +65,13 @@ def test_its_figures_are_in_the_log_the_progress_line_and_the_curves(
     assert "inverse/accuracy" in [axes.get_title() for axes in figure.axes]
 
 
-def test_a_stopped_run_goes_on_to_the_same_bytes(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write = Log.write
-
-    def stopping(log: Log, row: dict[str, object]) -> None:
-        write(log, row)
-        if log.path.name == "metrics.jsonl":
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    monkeypatch.setattr(Log, "write", stopping)
-    command = [*TRAIN, *WITH, "--saving.runs", str(tmp_path)]
-    assert main(command) == 143
-    monkeypatch.undo()
+def test_a_killed_run_goes_on_to_the_same_bytes(run: Path, tmp_path: Path) -> None:
+    command = [*TRAIN, *WITH, "--saving.runs", str(tmp_path), "--saving.checkpoint-seconds", "0"]
+    killed = [sys.executable, "-c", STOPPER, "row", "2", str(int(signal.SIGKILL)), *command]
+    assert subprocess.run(killed, capture_output=True).returncode == -signal.SIGKILL
+    assert len(read_rows(only(tmp_path) / "metrics.jsonl")) == 2
     assert main(command) == 0
-    (again,) = tmp_path.iterdir()
+    again = only(tmp_path)
     assert (again / "metrics.jsonl").read_bytes() == (run / "metrics.jsonl").read_bytes()
     (one, _), (two, _) = read_weights(run), read_weights(again)
     assert all(one["objective"][n].equal(two["objective"][n]) for n in one["objective"])

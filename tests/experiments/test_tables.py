@@ -488,22 +488,22 @@ def test_a_method_is_held_against_its_shortcuts_game_by_game(tmp_path: Path) -> 
     cell = table["games"]["bigfish"]["situations"]
     assert cell["knowing_all"] == pytest.approx(3.0)  # the mean of the last four
     margins = {words.split(":")[0]: m for words, m in table["demands"].items()}
-    assert margins["beats repeating the code before by .05 nats"] == {
+    assert margins["beats repeating the code before by 0.05 nats"] == {
         "bigfish": pytest.approx(0.01),
         "coinrun": pytest.approx(-0.01),
     }
     text = (tmp_path / "out" / "table.md").read_text()
     for words in (
-        "beats repeating the code before by .05 nats",
-        "beats the same heads on an untrained encoder by .05 nats",
-        "shuffled partners cannot be foretold: within .02 of knowing nothing",
-        "the actions are worth .02 nats",
+        "beats repeating the code before by 0.05 nats",
+        "beats the same heads on an untrained encoder by 0.05 nats",
+        "shuffled partners: lead over knowing nothing below 0.02",
+        "actions' worth above 0.02 nats",
         "variance between levels not above the untrained encoder's or PPO's",
         "levels per cluster above CTRL's",
     ):
         assert f"| {words} | 1 of 2 | coinrun |" in text
-    assert "| beats position and time by .05 nats | 2 of 2 |  |" in text
-    assert f"| cosine of v' below .7 | {NONE} | {NONE} |" in text  # there is no such loss
+    assert "| beats position and time by 0.05 nats | 2 of 2 |  |" in text
+    assert f"| cosine of v' below 0.7 | {NONE} | {NONE} |" in text  # there is no such loss
 
 
 def test_a_demand_that_needs_a_run_that_is_missing_is_not_judged(tmp_path: Path) -> None:
@@ -514,5 +514,5 @@ def test_a_demand_that_needs_a_run_that_is_missing_is_not_judged(tmp_path: Path)
     fill(jobs[0], [update(20, knowing_all=3.0, knowing_before=3.5), judged(100, 1.0)])
     make_table(plan, jobs, tmp_path / "out")
     text = (tmp_path / "out" / "table.md").read_text()
-    assert "| beats repeating the code before by .05 nats | 1 of 1 |  |" in text
+    assert "| beats repeating the code before by 0.05 nats | 1 of 1 |  |" in text
     assert f"| levels per cluster above CTRL's | {NONE} | {NONE} |" in text

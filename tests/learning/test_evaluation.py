@@ -35,6 +35,7 @@ from crosstraj.learning.signals import Interrupted
 from crosstraj.learning.state import Training
 from crosstraj.objectives.base import Objective
 from crosstraj.policies.ppo import PPOAgent
+from tests.helpers import rng
 
 Array = npt.NDArray[Any]
 SIDE = 16
@@ -118,10 +119,6 @@ class Dice:
 @pytest.fixture(autouse=True)
 def one_thread() -> None:
     torch.set_num_threads(1)
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def scores(records: list[Episode]) -> list[float]:

@@ -1,7 +1,6 @@
 """Experts: one run per level, found again, held against random play, and read without pickle."""
 
 import json
-import os
 import pickle
 import re
 import shutil
@@ -26,9 +25,9 @@ from crosstraj.learning.experts import INDEX, Expert, Experts, make_source, read
 from crosstraj.learning.load import load, place_of, read_config
 from crosstraj.learning.state import Training
 from crosstraj.objectives.pse import PSEConfig
-from crosstraj.runs.log import Log, read_rows
+from crosstraj.runs.log import read_rows
 from tests.conftest import TINY
-from tests.test_train import remains, tree
+from tests.helpers import remains, tree
 
 LEVELS = 4
 SIZES = ("--frames", "256", *TINY, "--machine.threads", "1")
@@ -56,24 +55,6 @@ def copied(trained_experts: Path, tmp_path: Path) -> Path:
     place = tmp_path / "experts"
     shutil.copytree(trained_experts, place)
     return place
-
-
-@pytest.fixture
-def stop_after(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Ask the run in this process to stop after some rows of metrics."""
-    write = Log.write
-
-    def arm(rows: int) -> None:
-        left = iter([False] * (rows - 1) + [True])
-
-        def stopping_write(log: Log, row: dict[str, Any]) -> None:
-            write(log, row)
-            if log.path.name == "metrics.jsonl" and next(left, False):
-                os.kill(os.getpid(), signal.SIGTERM)
-
-        monkeypatch.setattr(Log, "write", stopping_write)
-
-    return arm
 
 
 def index_of(place: Path) -> dict[str, Any]:

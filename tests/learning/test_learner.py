@@ -14,76 +14,12 @@ from crosstraj.config.values import Config
 from crosstraj.data.rollout import Rollout
 from crosstraj.errors import BadInput, NonFinite
 from crosstraj.learning.joint import Anchor, norm, scale_within, take
-from crosstraj.learning.learner import Learner
 from crosstraj.learning.optimiser import Averages, Optimiser
 from crosstraj.nn.ops import feature_health, sample
 from crosstraj.objectives import CTRLConfig
 from crosstraj.policies.experience import experience
 from crosstraj.policies.ppo import PPOConfig
-from crosstraj.randomness import Streams
-from tests.data.test_rollout import Scripted
-
-
-def small(method: str = "ctrl", **changes: object) -> Config:
-    config = preset(method, "default")
-    config = replace(
-        config,
-        encoder="laptop",
-        envs=4,
-        rollout_steps=16,
-        policy=replace(config.policy, epochs=2, minibatches=2),
-        representation=RepresentationConfig(minibatches=2),
-    )
-    if method == "ctrl":
-        objective = CTRLConfig(clusters=4, least_rank=0.0)
-        config = replace(config, objective=objective, encoder_grad="ssl", order="objective")
-    return replace(config, **changes)  # type: ignore[arg-type]  # any field, by name
-
-
-def learner_for(config: Config) -> Learner:
-    return Learner(config, Scripted((5,) * config.envs), Streams(config.seed))
-
-
-def rollout_for(learner: Learner, config: Config) -> Rollout:
-    """Random frames, with the log-probabilities, values and features of this very agent."""
-    g = torch.Generator().manual_seed(5)
-    s, n = config.rollout_steps, config.envs
-    obs = torch.randint(256, (s + 1, n, 2, 2, 1), generator=g, dtype=torch.uint8)
-    action = torch.randint(3, (s, n), generator=g)
-    with torch.no_grad():
-        features = learner.agent.read(learner.agent.encoder, obs.flatten(0, 1))
-        log_probs, value = learner.agent.heads(features, torch.zeros(len(features), 0))
-    log_prob = log_probs.view(s + 1, n, 3)[:-1].gather(-1, action[..., None]).squeeze(-1)
-    return Rollout(
-        obs,
-        action,
-        torch.randn(s, n, generator=g),
-        torch.rand(s, n, generator=g) < 0.05,
-        torch.zeros(s, n, dtype=torch.int64),
-        log_prob,
-        value.view(s + 1, n),
-        torch.zeros(s, n),
-        features.view(s + 1, n, -1),
-        torch.zeros(s + 1, n, 0),
-    )
-
-
-def bits(learner: Learner) -> dict[str, bytes]:
-    """The bytes of every parameter, by part."""
-    parts = {
-        "encoder": learner.agent.encoder,
-        "policy": learner.agent.policy,
-        "value": learner.agent.value,
-        "objective": learner.objective,
-    }
-    return {
-        name: b"".join(p.detach().contiguous().numpy().tobytes() for p in part.parameters())
-        for name, part in parts.items()
-    }
-
-
-def moved(before: dict[str, bytes], after: dict[str, bytes]) -> set[str]:
-    return {name for name in before if before[name] != after[name]}
+from tests.helpers import bits, learner_for, moved, rollout_for, small
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from crosstraj.config.groups import EvaluationConfig, MachineConfig, SavingConfig
 from crosstraj.config.values import Config
-from crosstraj.data.returns import RewardNormaliser
+from crosstraj.data.advantages import RewardNormaliser
 from crosstraj.envs.procgen import ProcgenVectorEnv
 from crosstraj.errors import BadInput, NonFinite
 from crosstraj.learning.learner import Learner
@@ -29,7 +29,7 @@ from crosstraj.policies.experience import experience
 from crosstraj.policies.ppo import PPO
 from crosstraj.runs import checkpoint
 from crosstraj.runs.log import read_rows
-from tests.learning.test_learner import bits, learner_for, rollout_for, small
+from tests.helpers import bits, learner_for, rollout_for, small
 
 FRAMES = 4 * 16  # of one update
 UPDATES = 4

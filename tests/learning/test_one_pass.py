@@ -14,6 +14,7 @@ from crosstraj.config.values import Config
 from crosstraj.data.minibatches import stretches
 from crosstraj.errors import BadInput
 from crosstraj.learning.learner import Learner
+from tests.helpers import rng
 from tests.objectives.test_methods import (
     ENVS,
     STEPS,
@@ -28,10 +29,6 @@ from tests.objectives.test_methods import (
 )
 
 SHARING = ["dbc", "driml"]
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def joint(method: str, stretch: int, grad: str = "both") -> Config:

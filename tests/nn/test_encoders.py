@@ -12,10 +12,7 @@ from crosstraj.nn.encoders import Encode, Impala, Residual, pool
 from crosstraj.nn.heads import FiLM, ResidualMLP, projection
 from crosstraj.policies.daac import DAACAgent
 from crosstraj.policies.ppo import PPOAgent
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+from tests.helpers import rng
 
 
 def frames(count: int, side: int = 64, seed: int = 1) -> torch.Tensor:

@@ -8,10 +8,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from crosstraj.nn import ops
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+from tests.helpers import rng
 
 
 def plain_sinkhorn(scores: torch.Tensor, rounds: int) -> torch.Tensor:

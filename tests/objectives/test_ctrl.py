@@ -13,19 +13,16 @@ from crosstraj.config.presets import preset
 from crosstraj.config.values import Config
 from crosstraj.data.minibatches import Views
 from crosstraj.data.rollout import Rollout
+from crosstraj.health.instruments import clustering_health
 from crosstraj.learning import watch as health
 from crosstraj.nn import ops
 from crosstraj.nn.encoders import Encode
 from crosstraj.nn.heads import Recurrent, view_encoder
 from crosstraj.objectives.ctrl import CTRL, Batch, CTRLConfig
-from crosstraj.objectives.instruments import clustering_health
+from tests.helpers import rng
 
 SMALL = CTRLConfig(clusters=6, head_norm="none", swap_codes=False, neighbour_count=2)
 PAPER = replace(SMALL, temperature=0.3, code_temperature=0.3, least_rank=0.0)
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 class Linear(nn.Module):
@@ -442,20 +439,6 @@ def test_healthy_figures_raise_no_complaint_and_too_few_views_do():
     assert "399" in sentence
     assert "200" in sentence
     assert health.complaints({}, Config()) == {}
-
-
-def test_the_verdict_has_two_parts_and_says_what_the_codes_are_about():
-    figures = {"view_cosine": 0.2, "codes_about_level": 0.934, "knowing_all": 3.0}
-    said = "not collapsed; 93% of what its codes say is which level a view is from"
-    assert health.verdict(figures) == said
-    assert health.verdict(figures, levels=False) == said.replace("level", "episode")
-    more = figures | {"view_cosine": 0.99, "knowing_before": 3.25, "action_gain": 0.0213}
-    assert health.verdict(more) == (
-        "collapsed; 93% of what its codes say is which level a view is from; they are foretold "
-        "0.25 nats better than by repeating the code before; knowing the actions is worth 0.021 "
-        "nats"
-    )
-    assert health.verdict({"view_cosine": 0.2}) is None
 
 
 def test_random_views_have_the_code_entropy_of_random_vectors():

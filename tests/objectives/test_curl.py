@@ -12,11 +12,8 @@ from crosstraj.nn import ops
 from crosstraj.nn.encoders import Encode
 from crosstraj.objectives.curl import CURL, Batch, CURLConfig
 from crosstraj.policies.experience import experience
+from tests.helpers import rng
 from tests.objectives.test_methods import learner_for, rollout_for, small, update
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def curl(learner: Learner) -> CURL:

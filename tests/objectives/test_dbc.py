@@ -11,10 +11,7 @@ from torch import Tensor, nn
 from crosstraj.config.presets import preset
 from crosstraj.learning import watch as health
 from crosstraj.objectives.dbc import DBC, Batch, DBCConfig, Gaussian, gaussian_nll
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+from tests.helpers import rng
 
 
 class Linear(nn.Module):
@@ -222,26 +219,6 @@ def test_a_collapse_is_said_in_words():
     _, metrics = method.loss(lambda frames: torch.ones(len(frames), 256), batch, rng())
     figures = {name: float(value.detach()) for name, value in metrics.items()}
     assert "collapse" in health.complaints(figures, config)
-
-
-def test_a_run_whose_rank_falls_is_called_so_in_words_and_one_whose_rank_does_not_is_not():
-    """The ranks of docs/methods.md#dbc; the same rule for every method, said once."""
-    course = [24.0, 22.8, 7.8, 3.7, 3.6]
-    watch = health.Watch(preset("dbc", "paper"))
-    fine = {"latent_std": 0.8, "latent_distance": 0.5}
-    said = [watch.news(fine | {"feature_rank": rank}) for rank in course]
-    assert [len(sentences) for sentences in said] == [0, 0, 1, 0, 0]
-    resumed = health.Watch(preset("dbc", "paper"), [{"row": "evaluation"}, {"feature_rank": 24.0}])
-    (sentence,) = resumed.news(fine | {"feature_rank": 3.7})
-    assert sentence.startswith(
-        "the features have folded: their effective rank is 3.7, and was 24.0"
-    )
-    assert health.verdict({"feature_rank": 3.7}, rank_before=24.0) == sentence
-
-    for ranks in ([24.0, 22.8], [95.0, 29.0], [8.6, 8.0]):  # PPO's; starpilot's; maze's, from low
-        ppo = health.Watch(preset("ppo", "default"))
-        assert [ppo.news({"feature_rank": rank}) for rank in ranks] == [[], []]
-    assert health.verdict({"feature_rank": 22.8}, rank_before=24.0) is None
 
 
 def test_the_objective_sees_the_rewards_that_the_policy_learns_from(monkeypatch):

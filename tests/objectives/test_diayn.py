@@ -25,11 +25,8 @@ from crosstraj.objectives.diayn import DIAYN, Batch, DIAYNConfig
 from crosstraj.policies.daac import DAACAgent
 from crosstraj.policies.ppo import PPOAgent
 from tests.config.test_phases import training_with
+from tests.helpers import rng
 from tests.objectives.test_methods import bits, learner_for, moved, rollout_for, small, update
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def learner_with(objective: DIAYNConfig, **changes: Any) -> Learner:

@@ -13,11 +13,8 @@ from crosstraj.data.minibatches import fragments, stretches
 from crosstraj.data.rollout import Rollout
 from crosstraj.learning.learner import Learner
 from crosstraj.objectives.driml import DRIML, Batch, DRIMLConfig, near_positive
+from tests.helpers import rng
 from tests.objectives.test_methods import learner_for, random_done, rollout_for, small
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def random_batch(pairs: int) -> Batch:

@@ -32,8 +32,7 @@ from crosstraj.policies.experience import experience
 from crosstraj.randomness import Streams
 from crosstraj.runs.log import Log, read_rows
 from tests.conftest import TINY
-from tests.data.test_minibatches import slow_fragments
-from tests.test_train import only, remains
+from tests.helpers import only, remains, slow_fragments
 
 ACTIONS, STEPS, ENVS = 5, 16, 8
 

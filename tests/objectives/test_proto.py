@@ -10,18 +10,15 @@ import torch
 from crosstraj import loop
 from crosstraj.config.phases import Phase
 from crosstraj.config.presets import preset
+from crosstraj.health.complaints import empty_codes
 from crosstraj.learning import watch as health
 from crosstraj.learning.learner import Learner
 from crosstraj.nn import ops
 from crosstraj.nn.encoders import Encode
-from crosstraj.objectives.complaints import empty_codes
 from crosstraj.objectives.proto import Batch, Proto, ProtoConfig
 from tests.config.test_phases import training_with
+from tests.helpers import rng
 from tests.objectives.test_methods import bits, learner_for, moved, rollout_for, small
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def learner_with(objective: ProtoConfig, **changes: Any) -> Learner:

@@ -27,12 +27,9 @@ from crosstraj.objectives.paired_play import PairedPlay, Stretch, Uniform
 from crosstraj.objectives.pse import PSE, Batch, Matched, PSEConfig, contrast, policy_similarity
 from crosstraj.policies.ppo import PPOConfig
 from crosstraj.runs import codec as tree
+from tests.helpers import rng
 
 SMALL = PSEConfig(levels=4, pairs=2, steps=8)
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 # --- The metric

@@ -21,17 +21,11 @@ from crosstraj.objectives.situations import (
     Situations,
     SituationsConfig,
     alike,
-    cross_entropies,
 )
 from crosstraj.policies.experience import experience
-from tests.data.test_minibatches import ragged_done, slow_fragments
-from tests.learning.test_learner import bits, learner_for, moved, rollout_for
+from tests.helpers import bits, learner_for, moved, ragged_done, rng, rollout_for, slow_fragments
 
 ACTIONS = 3
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def objective(**changes: Any) -> Situations:
@@ -273,7 +267,7 @@ def test_the_control_predicts_the_code_of_another_pair():
     code = ops.sinkhorn(ops.unit(v) @ method.prototypes.T / 0.05, 3)
     guess = method.foretell(within[batch.earlier], method.between(batch))
     other = torch.randperm(len(code), generator=rng(2))
-    expected = cross_entropies(code[other], guess).mean().item()
+    expected = ops.cross_entropies(code[other], guess).mean().item()
     assert control.loss_of(features, batch, rng(2))[0].item() == pytest.approx(expected, rel=1e-4)
     told = objective(shuffled=True)
     pair = torch.cat([within[batch.earlier], within[batch.earlier + 1]], dim=1)

@@ -12,13 +12,10 @@ from crosstraj.learning.optimiser import Averages
 from crosstraj.nn import ops
 from crosstraj.nn.encoders import Encode
 from crosstraj.objectives.spr import SPR, Batch, Dynamics, SPRConfig
+from tests.helpers import rng
 from tests.objectives.test_methods import learner_for, rollout_for, small, update
 
 SIDE, K = 16, 3
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def setting(**values: Any) -> tuple[Learner, SPR, Encode]:

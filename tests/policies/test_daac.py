@@ -16,13 +16,10 @@ from crosstraj.errors import BadInput
 from crosstraj.learning.learner import Learner
 from crosstraj.policies.daac import DAAC, TUNED, DAACAgent, DAACConfig, Tuned
 from crosstraj.policies.experience import Experience, experience
+from tests.helpers import random_experience, rng
 from tests.objectives.test_methods import bits, learner_for, moved, rollout_for, small
 
 POLICY_NETWORK, VALUE_NETWORK = {"encoder", "policy", "advantage"}, {"value_encoder", "value"}
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def agent_of(learner: Learner) -> DAACAgent:
@@ -109,18 +106,6 @@ def test_an_objective_trains_the_policys_encoder_and_never_the_values(grad, orde
 
 
 # --- Losses
-
-
-def random_experience(size: int, actions: int = 5) -> Experience:
-    g = rng(1)
-    return Experience(
-        torch.randint(actions, (size,), generator=g),
-        -torch.rand(size, generator=g) - 1,
-        torch.randn(size, generator=g),
-        torch.randn(size, generator=g) * 3 + 1,
-        torch.randn(size, generator=g),
-        torch.zeros(size, 0),
-    )
 
 
 @pytest.mark.parametrize("piece", [1, 7, 64])

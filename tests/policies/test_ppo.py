@@ -9,10 +9,7 @@ from crosstraj.errors import BadInput
 from crosstraj.policies import ppo
 from crosstraj.policies.experience import Experience, minibatches
 from crosstraj.policies.ppo import PPO, PPOAgent, PPOConfig
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+from tests.helpers import random_experience, rng
 
 
 def steps(action, log_prob, value, advantage, target) -> Experience:
@@ -51,18 +48,6 @@ def test_the_value_error_counts_the_unclipped_value_when_that_is_worse():
 
 def small_agent() -> PPOAgent:
     return PPOAgent((16, 16, 3), 5, encoder="laptop", feature_norm="none", context=0, rng=rng())
-
-
-def random_experience(size: int) -> Experience:
-    g = rng(1)
-    return Experience(
-        torch.randint(5, (size,), generator=g),
-        -torch.rand(size, generator=g) - 1,
-        torch.randn(size, generator=g),
-        torch.randn(size, generator=g) * 3 + 1,
-        torch.randn(size, generator=g),
-        torch.zeros(size, 0),
-    )
 
 
 @pytest.mark.parametrize("piece", [1, 7, 20, 64])

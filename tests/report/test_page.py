@@ -19,7 +19,7 @@ from crosstraj.config.stored import to_dict
 from crosstraj.envs import GymnasiumConfig, ProcgenConfig
 from crosstraj.errors import BadInput
 from crosstraj.policies.daac import DAACConfig
-from crosstraj.report import drawing, figures, statistics
+from crosstraj.report import comparison_plots, drawing, statistics
 from crosstraj.report.comparison import compare, named
 from crosstraj.report.document import Heading, Items, Picture, Table, Text, html, latex, markdown
 from crosstraj.report.level_by_level import (
@@ -463,7 +463,7 @@ def test_formulas_are_quoted_and_numbers_are_not() -> None:
 def test_an_evaluation_beyond_the_budget_is_in_the_picture(tmp_path: Path) -> None:
     make_run(tmp_path, "a", finals=[(1090, 2.0, 1.0)])  # a budget of 1000, in whole rollouts
     (comparison,) = compare([read_run(path) for path in find_runs([tmp_path])])
-    (axes, *_) = figures.learning_curves(comparison, "unseen").axes
+    (axes, *_) = comparison_plots.learning_curves(comparison, "unseen").axes
     assert axes.get_xlim()[1] > 1090
 
 

@@ -25,15 +25,10 @@ import crosstraj
 from crosstraj import disk
 from crosstraj.errors import BadInput
 from crosstraj.runs import checkpoint
+from tests.helpers import silent
 
 OPERATIONS = ("write_file", "fsync", "rename", "mkdir", "remove")
 FACTS = {"torch": "2.13.0", "threads": 2, "compiled": False}
-
-
-@pytest.fixture(autouse=True)
-def quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a process leaves behind does not depend on fsync; only a power cut would tell."""
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 
 def make_state(step: int) -> checkpoint.State:
@@ -45,10 +40,6 @@ def make_state(step: int) -> checkpoint.State:
         "moments": {"first": torch.arange(30) + step},
         "step": step,
     }
-
-
-def silent(sentence: str) -> None:
-    raise AssertionError(f"no warning was due: {sentence}")
 
 
 def equal(a: Any, b: Any) -> bool:

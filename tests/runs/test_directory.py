@@ -29,19 +29,10 @@ from crosstraj.runs import checkpoint
 from crosstraj.runs import directory as run_module
 from crosstraj.runs.directory import Run, machine_facts, run_directory
 from crosstraj.runs.log import read_rows
+from tests.helpers import silent
 
 CONFIG = {"frames": 100, "seed": 0, "objective": {"weight": 0.5, "layers": (1, 2)}}
 FACTS = {"torch": "2.13.0", "threads": 2}
-
-
-@pytest.fixture(autouse=True)
-def quick_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a process leaves behind does not depend on fsync; only a power cut would tell."""
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
-
-
-def silent(sentence: str) -> None:
-    raise AssertionError(f"no warning was due: {sentence}")
 
 
 def open_run(directory: Path, config: Any = CONFIG, facts: Any = FACTS, **options: Any) -> Run:

@@ -10,10 +10,10 @@ from scipy.optimize import linprog
 from crosstraj.nn import ops
 from crosstraj.objectives.ctrl import CTRL, CTRLConfig
 from crosstraj.theory.behaviour import path_law
-from crosstraj.theory.cells import assign, margins, rotations, unit
+from crosstraj.theory.decision_processes import Process, optimal_values, random_process, with_copies
 from crosstraj.theory.metrics import ferns, labelled, step, total_variation, wasserstein
 from crosstraj.theory.partition import refine
-from crosstraj.theory.processes import Process, optimal_values, random_process, with_copies
+from crosstraj.theory.prototype_cells import assign, margins, rotations, unit
 from crosstraj.theory.rates import RATES, STEPS, rates
 from tests.theory.test_theory import absorbing, dual
 

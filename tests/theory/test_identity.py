@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from itertools import combinations, product
 
 import pytest
@@ -11,7 +11,8 @@ from torch import Tensor
 
 from crosstraj.cli.main import main
 from crosstraj.nn import ops
-from crosstraj.theory import identity, situations
+from crosstraj.theory import code_variants, identity
+from crosstraj.theory.code_variants import NEAR_CENTRED, ROWS, VARIANTS
 from crosstraj.theory.identity import (
     Found,
     Net,
@@ -23,14 +24,10 @@ from crosstraj.theory.identity import (
     share_between,
     told_of_stretch,
 )
-from crosstraj.theory.situations import NEAR_CENTRED, ROWS, VARIANTS
 from crosstraj.theory.walks import draw_looks, draw_walks
+from tests.helpers import rng
 
 learnt = cache(learn)  # for tests that change nothing
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def random_code(shape: tuple[int, ...], sharp: float, seed: int) -> Tensor:
@@ -342,10 +339,10 @@ def test_s6_the_action_is_left_in_time_for_it_is_no_optimum() -> None:
 def test_the_command_prints_a_row_each_and_the_same_for_a_seed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(situations, "SEEDS", 1)
-    monkeypatch.setattr(situations, "learn", lambda setting, seed: learn(setting, seed, updates=1))
+    monkeypatch.setattr(code_variants, "SEEDS", 1)
+    monkeypatch.setattr(code_variants, "learn", partial(learn, updates=1))
     rows = {name: row._replace(expected=lambda f: True) for name, row in ROWS.items()}
-    monkeypatch.setattr(situations, "ROWS", rows)
+    monkeypatch.setattr(code_variants, "ROWS", rows)
     said = []
     for _ in range(2):
         assert main(["theory", "situations", "--seed", "3"]) == 0
@@ -360,9 +357,9 @@ def test_the_command_fails_where_a_row_is_not_as_proved(
     def unlearnt(setting: Setting, seed: int) -> Found:
         return learn(setting, seed, updates=0)
 
-    monkeypatch.setattr(situations, "learn", unlearnt)
+    monkeypatch.setattr(code_variants, "learn", unlearnt)
     rows = {"additive: near, centred": ROWS["additive: near, centred"]}
-    monkeypatch.setattr(situations, "ROWS", rows)
+    monkeypatch.setattr(code_variants, "ROWS", rows)
     assert main(["theory", "situations"]) == 1
     assert "a proved statement was violated: additive: near, centred" in capsys.readouterr().err
 

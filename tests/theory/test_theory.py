@@ -12,7 +12,7 @@ from scipy.optimize import linprog
 from crosstraj.cli.main import main
 from crosstraj.objectives import pse
 from crosstraj.objectives.ctrl import CTRL, CTRLConfig
-from crosstraj.theory import behaviour, check, metrics
+from crosstraj.theory import behaviour, metrics, statements
 from crosstraj.theory.behaviour import (
     BEHAVIOUR,
     cluster_law,
@@ -20,10 +20,7 @@ from crosstraj.theory.behaviour import (
     path_law,
     sweep_behaviour,
 )
-from crosstraj.theory.cells import assign, margins, rotations, unit
-from crosstraj.theory.geometry import GEOMETRY, sweep_geometry
-from crosstraj.theory.partition import bisimilar, refine
-from crosstraj.theory.processes import (
+from crosstraj.theory.decision_processes import (
     Process,
     follow,
     optimal_values,
@@ -31,6 +28,9 @@ from crosstraj.theory.processes import (
     random_process,
     with_copies,
 )
+from crosstraj.theory.geometry import GEOMETRY, sweep_geometry
+from crosstraj.theory.partition import bisimilar, refine
+from crosstraj.theory.prototype_cells import assign, margins, rotations, unit
 from crosstraj.theory.rates import RATES
 from crosstraj.theory.sweep import Sweep
 
@@ -346,7 +346,7 @@ def test_a_sweep_counts_only_failures_under_the_premise() -> None:
 
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("SETS", "PROCESSES", "RATE_SETS"):
-        monkeypatch.setattr(check, name, 1)
+        monkeypatch.setattr(statements, name, 1)
 
 
 def test_the_command_prints_every_statement_and_the_same_for_a_seed(

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from crosstraj.nn import ops
-from crosstraj.theory.cells import assign, margins, unit
-from crosstraj.theory.processes import Array
+from crosstraj.theory.decision_processes import Array
+from crosstraj.theory.prototype_cells import assign, margins, unit
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 

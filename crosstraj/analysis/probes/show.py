@@ -13,8 +13,8 @@ from rich.table import Table as Printed
 from crosstraj.analysis.canvas import new_figure
 from crosstraj.analysis.output import Output
 from crosstraj.analysis.probes.judge import Judgement
+from crosstraj.analysis.probes.ranking import Result
 from crosstraj.analysis.probes.record import HORIZON
-from crosstraj.analysis.probes.study import Result
 from crosstraj.report.cells import number
 from crosstraj.report.document import Block, Heading, Items, Picture, Table, Text, as_json, markdown
 from crosstraj.report.drawing import BLUE, GREY, ORANGE, literal, png

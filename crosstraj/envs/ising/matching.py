@@ -18,6 +18,7 @@ from gymnasium.spaces import Box, Discrete
 from crosstraj.envs.ising.lattice import Boundary, Dynamics, Rule, Spins, exact_correlation, picture
 from crosstraj.envs.procgen import Split
 from crosstraj.errors import BadInput, check_range
+from crosstraj.randomness import packed, unpack
 
 Frames = npt.NDArray[np.uint8]  # [N, H, W, C]
 State = Mapping[str, npt.NDArray[Any]]
@@ -255,7 +256,7 @@ class Games:
             "model": self.model.copy(),
             "instance": self.instance.copy(),
             "steps": self.steps.copy(),
-            "generators": np.stack([_generator_state(rng) for rng in rngs]),
+            "generators": np.stack([packed(rng) for rng in rngs]),
         }
 
     def set_state(self, state: State, rngs: Sequence[np.random.Generator]) -> None:
@@ -272,7 +273,7 @@ class Games:
         for key in ("spins", "model", "instance", "steps"):
             getattr(self, key)[:] = state[key]
         for rng, words in zip(rngs, state["generators"], strict=True):
-            rng.bit_generator.state = _state_of_generator(words)
+            unpack(words, rng)
 
     def _possible(self, state: State) -> bool:
         """Whether these values can come up here at all: other numbers would go wrong later."""
@@ -282,20 +283,3 @@ class Games:
             and np.isin(state["instance"], self.instances).all()
             and ((state["steps"] >= 0) & (state["steps"] <= self.config.horizon)).all()
         )
-
-
-WORDS = 2**64
-
-
-def _generator_state(rng: np.random.Generator) -> npt.NDArray[np.uint64]:
-    """Gymnasium's generators are PCG64: two numbers of 128 bits and half a word left over."""
-    state = rng.bit_generator.state
-    inner = state["state"]
-    words = [*divmod(inner["state"], WORDS), *divmod(inner["inc"], WORDS)]
-    return np.array([*words, state["has_uint32"], state["uinteger"]], np.uint64)
-
-
-def _state_of_generator(words: npt.NDArray[np.uint64]) -> dict[str, Any]:
-    high, low, inc_high, inc_low, has_half, half = (int(word) for word in words)
-    inner = {"state": high * WORDS + low, "inc": inc_high * WORDS + inc_low}
-    return {"bit_generator": "PCG64", "state": inner, "has_uint32": has_half, "uinteger": half}

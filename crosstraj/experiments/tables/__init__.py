@@ -1,4 +1,4 @@
-"""The tables that an experiment file may ask for, each with its figure.
+"""The tables that an experiment file may ask for, each with its figure, in a file of its name.
 
 Start with `make.py`, which finds the table by its name; `kinds.py` says which there are and what
 each asks of its file. `results.py` is one line of a table for each run, `scores.py` the returns of

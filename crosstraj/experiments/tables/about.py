@@ -14,28 +14,18 @@ from typing import NamedTuple
 from crosstraj.experiments.plan import Experiment
 from crosstraj.experiments.tables.page import heading, unreadable, write_page
 from crosstraj.experiments.tables.results import Result, updates
-from crosstraj.objectives.complaints import ONE_WAY
+from crosstraj.health.glossary import GLOSSARY, shorts
 from crosstraj.report.cells import NONE, number
 from crosstraj.report.document import marked_table
 from crosstraj.report.statistics import spread
 
 LAST = 4  # updates whose figures are averaged: one rollout's are noisy
-FIGURES = {  # of a row -> heading
-    "knowing_all": "loss",
-    "knowing_before": "repeating",
-    "knowing_time": "position, time",
-    "knowing_action": "action alone",
-    "knowing_nothing": "nothing",
-    "action_gain": "actions' worth",
-    "codes_about_level": "codes: level's share",
-    "levels_per_cluster": "levels per cluster",
-    "level_variance": "features: between levels",
-    "level_variance_untrained": "(untrained)",
-    "view_cosine": "cosine of v",
-    "predict_cosine": "of v'",
-    "feature_rank": "rank",
-    "gradient_ratio": "gradient ratio",
-}
+FIGURES = shorts(
+    *("knowing_all", "knowing_before", "knowing_time", "knowing_action", "knowing_nothing"),
+    *("action_gain", "codes_about_level", "levels_per_cluster"),
+    *("level_variance", "level_variance_untrained", "view_cosine", "predict_cosine"),
+    *("feature_rank", "gradient_ratio"),
+)
 Figures = dict[str, float]  # nan where a run has none
 ByVariant = dict[str, Figures]  # of one game
 
@@ -45,28 +35,39 @@ class Demand(NamedTuple):
     margin: Callable[[Figures, ByVariant], float]  # holds above 0; nan: cannot be said
 
 
-def above(figure: str, least: float) -> Callable[[Figures, ByVariant], float]:
+HEALTHY = {name: figure.healthy for name, figure in GLOSSARY.items()}
+LEAD, ALIVE = HEALTHY["lead"], GLOSSARY["view_cosine"].alive
+
+
+def leads(less: str) -> Callable[[Figures, ByVariant], float]:
     """How far knowing something else alone is worse than the method, beyond what is asked."""
-    return lambda own, others: own[figure] - own["knowing_all"] - least
+    return lambda own, _: LEAD.margin(own[less] - own["knowing_all"])
 
 
 DEMANDS = (
-    Demand("not collapsed: cosine of v below .95", lambda own, _: ONE_WAY - own["view_cosine"]),
-    Demand("beats repeating the code before by .05 nats", above("knowing_before", 0.05)),
-    Demand("beats position and time by .05 nats", above("knowing_time", 0.05)),
     Demand(
-        "beats the same heads on an untrained encoder by .05 nats",
-        lambda own, others: others["untrained encoder"]["knowing_all"] - own["knowing_all"] - 0.05,
+        f"not collapsed: {FIGURES['view_cosine']} {ALIVE}",
+        lambda own, _: ALIVE.margin(own["view_cosine"]),
     ),
+    Demand(f"beats repeating the code before by {LEAD.low:g} nats", leads("knowing_before")),
+    Demand(f"beats position and time by {LEAD.low:g} nats", leads("knowing_time")),
     Demand(
-        "shuffled partners cannot be foretold: within .02 of knowing nothing",
-        lambda _, others: (
-            0.02
-            + others["shuffled partners"]["knowing_all"]
-            - others["shuffled partners"]["knowing_nothing"]
+        f"beats the same heads on an untrained encoder by {LEAD.low:g} nats",
+        lambda own, others: LEAD.margin(
+            others["untrained encoder"]["knowing_all"] - own["knowing_all"]
         ),
     ),
-    Demand("the actions are worth .02 nats", lambda own, _: own["action_gain"] - 0.02),
+    Demand(
+        f"shuffled partners: lead over knowing nothing {HEALTHY['lead_shuffled']}",
+        lambda _, others: HEALTHY["lead_shuffled"].margin(
+            others["shuffled partners"]["knowing_nothing"]
+            - others["shuffled partners"]["knowing_all"]
+        ),
+    ),
+    Demand(
+        f"{FIGURES['action_gain']} {HEALTHY['action_gain']} nats",
+        lambda own, _: HEALTHY["action_gain"].margin(own["action_gain"]),
+    ),
     Demand(
         "variance between levels not above the untrained encoder's or PPO's",
         lambda own, others: (
@@ -78,7 +79,10 @@ DEMANDS = (
         "levels per cluster above CTRL's",
         lambda own, others: own["levels_per_cluster"] - others["ctrl"]["levels_per_cluster"],
     ),
-    Demand("cosine of v' below .7", lambda own, _: 0.7 - own["predict_cosine"]),
+    Demand(
+        f"{FIGURES['predict_cosine']} {HEALTHY['predict_cosine']}",
+        lambda own, _: HEALTHY["predict_cosine"].margin(own["predict_cosine"]),
+    ),
 )
 
 

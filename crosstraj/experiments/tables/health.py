@@ -8,26 +8,15 @@ import math
 import statistics
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 from crosstraj.experiments.plan import Experiment
 from crosstraj.experiments.tables.page import heading, unreadable, write_page
 from crosstraj.experiments.tables.results import Result, updates
+from crosstraj.health.glossary import GLOSSARY, Figure
 from crosstraj.learning.watch import fallen_rank, first_rank
 from crosstraj.report.cells import NONE, small_number
 from crosstraj.report.document import marked_table
 from crosstraj.report.reading import Rows
-
-
-class Criterion(NamedTuple):
-    name: str
-    demand: str
-    measure: Callable[[Rows], float]  # nan: the run has no such figure
-    low: float = -math.inf
-    high: float = math.inf
-
-    def holds(self, value: float) -> bool:
-        return self.low < value < self.high
 
 
 def course(rows: Rows, figure: str) -> list[float]:
@@ -58,21 +47,23 @@ def scale(rows: Rows) -> float:
     return spread[-1] / spread[0]
 
 
-CRITERIA = (
-    Criterion("views' mean cosine", "below .7", cosine, high=0.7),
-    Criterion("effective rank", "above 20", rank, low=20),
-    Criterion("code entropy below random", "above 0", clusters, low=0),
-    Criterion("KL of one objective update", "1e-4 to .05", policy_moved, low=1e-4, high=0.05),
-    Criterion("feature scale over its start", "1/4 to 4", scale, low=0.25, high=4),
-)
+# By its name in the glossary, which says what it must be; nan: the run has no such figure.
+MEASURES: dict[str, Callable[[Rows], float]] = {
+    "view_cosine": cosine,
+    "feature_rank": rank,
+    "entropy_below_random": clusters,
+    "objective_kl": policy_moved,
+    "scale_change": scale,
+}
+CRITERIA = [GLOSSARY[name] for name in MEASURES]
 
 
 def health(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
     """A line per run and criterion by criterion; what does not hold is in bold."""
     begun = [(result, measures(updates(result))) for result in results if result.frames]
-    names = [criterion.name for criterion in CRITERIA]
+    names = [criterion.short for criterion in CRITERIA]
     head = ["variant", "game", "seed", "frames", *names, "all hold"]
-    lines = [["*demand*", *[""] * 3, *(criterion.demand for criterion in CRITERIA), ""]]
+    lines = [["*demand*", *[""] * 3, *(str(c.healthy) for c in CRITERIA), ""]]
     for run, values in begun:
         figures = [shown(c, value) for c, value in zip(CRITERIA, values, strict=True)]
         verdict = NONE if not complete(values) else "yes" if all_hold(values) else "**no**"
@@ -80,14 +71,15 @@ def health(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
     judged = [values for _, values in begun if complete(values)]
     columns = list(zip(*judged, strict=True)) or [()] * len(names)
     holds = {
-        c.name: sum(map(c.holds, column)) for c, column in zip(CRITERIA, columns, strict=True)
+        c.short: sum(map(c.healthy.holds, column))
+        for c, column in zip(CRITERIA, columns, strict=True)
     } | {"all": sum(map(all_hold, judged))}
     lines.append(["**holds**", *[""] * 3, *(f"{n} of {len(judged)}" for n in holds.values())])
     parts = [heading(plan, results), marked_table(head, lines), *folded(results), NOTES]
     found = {
         "experiment": plan.name,
         "scale": plan.scale,
-        "demands": {criterion.name: criterion.demand for criterion in CRITERIA},
+        "demands": {c.short: str(c.healthy) for c in CRITERIA},
         "holds": holds,
         "of": len(judged),
         "runs": [
@@ -119,7 +111,7 @@ def folded(results: list[Result]) -> list[str]:
 
 
 def measures(rows: Rows) -> tuple[float, ...]:
-    return tuple(criterion.measure(rows) for criterion in CRITERIA)
+    return tuple(measure(rows) for measure in MEASURES.values())
 
 
 def complete(values: tuple[float, ...]) -> bool:
@@ -127,11 +119,11 @@ def complete(values: tuple[float, ...]) -> bool:
 
 
 def all_hold(values: tuple[float, ...]) -> bool:
-    return all(c.holds(value) for c, value in zip(CRITERIA, values, strict=True))
+    return all(c.healthy.holds(value) for c, value in zip(CRITERIA, values, strict=True))
 
 
-def shown(criterion: Criterion, value: float) -> str:
+def shown(criterion: Figure, value: float) -> str:
     if math.isnan(value):
         return NONE
     text = small_number(value, 1)
-    return text if criterion.holds(value) else f"**{text}**"
+    return text if criterion.healthy.holds(value) else f"**{text}**"

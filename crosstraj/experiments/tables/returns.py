@@ -9,20 +9,16 @@ from crosstraj.experiments.plan import Experiment
 from crosstraj.experiments.tables.page import heading, unreadable, write_page
 from crosstraj.experiments.tables.results import Result, area, counted, state_of
 from crosstraj.experiments.tables.scores import Cells, gains, mean_normalised, rangeable
+from crosstraj.health.glossary import shorts
 from crosstraj.report.cells import rounded, with_interval
 from crosstraj.report.document import marked_table
 from crosstraj.report.drawing import LOOKS, literal, panels, shared_curve
 from crosstraj.report.statistics import Spread, finite_spread
 
-HEALTH = {  # heading -> figure of a row, newest value; shown where a run has it
-    "views' cosine": "view_cosine",
-    "code entropy": "code_entropy",
-    "(random)": "code_entropy_random",
-    "effective rank": "feature_rank",
-    "objective's KL": "objective_kl",
-    "gradient ratio": "gradient_ratio",
-    "feature scale": "feature_std",
-}
+HEALTH = shorts(  # newest value; shown where a run has it
+    *("view_cosine", "code_entropy", "code_entropy_random", "feature_rank", "objective_kl"),
+    *("gradient_ratio", "feature_std"),
+)
 
 
 def returns(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
@@ -73,13 +69,22 @@ def matrix(cells: Cells, levels: str) -> str:
 
 
 def details(cells: Cells, levels: str) -> str:
-    known = {h: f for h, f in HEALTH.items() if any(final(c, f).seeds for c in cells.values())}
-    head = ("variant", "game", "seeds", levels, "seen", f"{levels}, area", *known, "frames/s")
+    known = {f: h for f, h in HEALTH.items() if any(final(c, f).seeds for c in cells.values())}
+    head = (
+        "variant",
+        "game",
+        "seeds",
+        levels,
+        "seen",
+        f"{levels}, area",
+        *known.values(),
+        "frames/s",
+    )
     lines = []
     for (variant, game), cell in cells.items():
         figures = [final(cell, figure) for figure in (f"{levels}_return", "seen_return")]
         figures.append(finite_spread(area(r.curve) for r in counted(cell)))
-        figures += [final(cell, figure) for figure in known.values()]
+        figures += [final(cell, figure) for figure in known]
         speed = finite_spread(r.speed for r in counted(cell)).mean
         shown = "-" if math.isnan(speed) else f"{speed:.0f}"
         lines.append([variant, game, state_of(cell), *map(rounded, figures), shown])

@@ -6,7 +6,7 @@ scores), a polyhedron otherwise (the argmax of a Sinkhorn code whose column pote
 
 import numpy as np
 
-from crosstraj.theory.processes import Array, Blocks
+from crosstraj.theory.decision_processes import Array, Blocks
 
 
 def assign(prototypes: Array, vectors: Array, offsets: Array | float = 0.0) -> Blocks:

@@ -12,7 +12,7 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from crosstraj.analysis.play import examiner_for
-from crosstraj.analysis.probes.encoders import (
+from crosstraj.analysis.probes.agents import (
     Judged,
     check_same_task,
     encoders,

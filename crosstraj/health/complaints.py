@@ -1,8 +1,16 @@
-"""What is wrong with a clustering, in words, by its figures: for every method with prototypes."""
+"""What is wrong with a representation, in words, by its figures: clusterings, and DBC's latents."""
 
 import math
 
-ONE_WAY = 0.95  # a mean cosine of views above this means that they point one way: collapsed
+from crosstraj.health.glossary import GLOSSARY
+
+
+def of_clusters(metrics: dict[str, float], clusters: int) -> dict[str, str | None]:
+    """What CTRL and its kin hear of: by name, None where nothing is wrong."""
+    return {
+        "collapse": collapse(metrics, clusters),
+        "too few views": too_few_views(metrics, clusters, 2, "clusters"),
+    }
 
 
 def collapse(metrics: dict[str, float], clusters: int) -> str | None:
@@ -12,7 +20,7 @@ def collapse(metrics: dict[str, float], clusters: int) -> str | None:
     beside its value for random unit vectors of the same shape.
     """
     cosine = metrics.get("view_cosine", 0.0)
-    if cosine <= ONE_WAY:
+    if GLOSSARY["view_cosine"].alive.holds(cosine):
         return None
     return (
         f"the representation has collapsed: views have a mean cosine of {cosine:.3f} (random "
@@ -28,7 +36,8 @@ def empty_codes(metrics: dict[str, float], clusters: int) -> str | None:
     """
     most = math.log(clusters)
     entropy, random = metrics.get("code_entropy", 0.0), metrics.get("code_entropy_random", most)
-    if entropy <= most - 0.1 * (most - random) or random >= most:
+    alive = GLOSSARY["code_content"].alive
+    if random >= most or alive.holds((most - entropy) / (most - random)):
         return None
     return (
         f"the codes say next to nothing: their entropy is {entropy:.3f} of {most:.3f} (random "
@@ -46,4 +55,19 @@ def too_few_views(metrics: dict[str, float], clusters: int, each: int, name: str
     return (
         f"{views:.0f} views per minibatch for {clusters} {name}: fewer than {each} each; lower "
         f"objective.{name}, or raise envs or rollout_steps, or lower representation.minibatches"
+    )
+
+
+def collapse_of_latents(metrics: dict[str, float]) -> str | None:
+    """Has DBC pulled all latents together? Where rewards never differ its metric is 0 everywhere.
+
+    (Kemertas and Aumentado-Armstrong, 2021, name this fault.)
+    """
+    spread, alive = metrics.get("latent_std", 1.0), GLOSSARY["latent_std"].alive
+    if alive.holds(spread):
+        return None
+    return (
+        f"the representation has collapsed: latents have a standard deviation of {spread:.4f} over "
+        f"a minibatch (alive: {alive}) and a mean distance of "
+        f"{metrics['latent_distance']:.4f}; rewards may differ too rarely; see docs/methods.md"
     )

@@ -12,6 +12,7 @@ from crosstraj.analysis.canvas import COLOURS, new_figure, title_of
 from crosstraj.analysis.output import run_name
 from crosstraj.analysis.result import Analysis
 from crosstraj.analysis.states import draw_levels, draw_states
+from crosstraj.health.glossary import GLOSSARY
 from crosstraj.report.drawing import BLUE, GREY, ORANGE, PURPLE, over_frames, png
 from crosstraj.runs.log import series
 
@@ -109,8 +110,10 @@ def draw_silhouette(result: Analysis) -> Figure | None:
 
 
 def draw_losses(result: Analysis) -> Figure | None:
-    panels = [("L_clust", "cluster", BLUE), ("L_pred", "predict", ORANGE)]
-    losses = [(name, series(result.subject.rows, key), colour) for name, key, colour in panels]
+    panels = [("cluster", BLUE), ("predict", ORANGE)]
+    losses = [
+        (GLOSSARY[name].label, series(result.subject.rows, name), colour) for name, colour in panels
+    ]
     if not any(points for _, points, _ in losses):
         return None
     figure = new_figure(9, 3.2, f"losses over training; {run_name(result.subject.run)}")
@@ -221,11 +224,12 @@ def draw_health(result: Analysis) -> Figure | None:
     figure = new_figure(9, 3.2, f"features of one fixed set of frames; {title_of(result)}")
     left, right = figure.subplots(1, 2)
     frames = [moment.frames for moment in result.moments]
-    left.plot(frames, [m.health["feature_rank"] for m in result.moments], "o-", color=BLUE)
-    left.set_title("effective rank", fontsize=9)
-    right.plot(frames, [m.health["dead_features"] for m in result.moments], "s-", color=PURPLE)
-    right.set_title("share of dead features", fontsize=9)
-    right.set_ylim(-0.03, 1.03)
-    for axes in (left, right):
+    for axes, name, style, colour in (
+        (left, "feature_rank", "o-", BLUE),
+        (right, "dead_features", "s-", PURPLE),
+    ):
+        axes.plot(frames, [m.health[name] for m in result.moments], style, color=colour)
+        axes.set_title(GLOSSARY[name].label, fontsize=9)
         over_frames(axes)
+    right.set_ylim(-0.03, 1.03)
     return figure

@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from crosstraj.nn import ops
-from crosstraj.objectives.instruments import (
+from crosstraj.health.instruments import (
     SMOOTHING,
     Play,
     groups_per_cluster,
@@ -17,10 +16,8 @@ from crosstraj.objectives.instruments import (
     told,
     variance_between,
 )
-
-
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
+from crosstraj.nn import ops
+from tests.helpers import rng
 
 
 def one_hot(labels: Tensor, count: int) -> Tensor:

@@ -117,6 +117,12 @@ def _mixed(before: Tensor, code: Tensor, mean: Tensor, rows: Tensor, share: floa
 
 
 @torch.no_grad()
+def spread_of(name: str, v: Tensor) -> dict[str, Tensor]:
+    """In how many directions vectors [B, D] point, as figures of this name."""
+    return {f"{name}_cosine": ops.mean_cosine(v), f"{name}_rank": ops.effective_rank(v)}
+
+
+@torch.no_grad()
 def clustering_health(
     v: Tensor, code: Tensor, centres: Tensor, temperature: float, rounds: int
 ) -> dict[str, Tensor]:
@@ -125,9 +131,7 @@ def clustering_health(
     random = ops.unit(torch.randn(v.shape, generator=generator)).to(v)
     others = ops.unit(torch.randn(centres.shape, generator=generator)).to(v)
     blind = ops.sinkhorn(random @ others.T / temperature, rounds)
-    return {
-        "view_cosine": ops.mean_cosine(v),
-        "view_rank": ops.effective_rank(v),
+    return spread_of("view", v) | {
         "code_entropy": ops.entropy(code).mean(),
         "code_entropy_random": ops.entropy(blind).mean(),
         "mean_code_entropy": ops.entropy(code.mean(0)),
