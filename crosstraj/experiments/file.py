@@ -13,6 +13,9 @@
     levels = "unseen"               # what tables judge by: unseen, the default, or validation
     quick = 0.01                    # the --scale of --quick: a trial within minutes
 
+    [cluster]                       # what --ray asks of a node for each run; see cluster/needs.py
+    cpus = 2
+
     [base]                          # values of every run, by their names in the configuration
     encoder = "laptop"
 
@@ -29,7 +32,7 @@ import math
 import re
 import tomllib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -101,6 +104,7 @@ class Experiment:
     judge: str = ""  # the variant that is held against each other; none
     baseline: str = ""  # the variant that all others are paired with; none
     levels: Judged = "unseen"  # what variants are judged by, beside the levels they trained on
+    cluster: dict[str, Any] = field(default_factory=dict)  # what --ray asks of a node for each run
     scale: float = 1.0
 
     def runs(self) -> list[Planned]:
@@ -154,10 +158,13 @@ KEYS: dict[str, type] = {
     "baseline": str,
     "levels": str,
     "quick": float,
+    "cluster": dict,
     "base": dict,
     "variants": dict,
 }
-OPTIONAL = ("methods", "table", "judge", "baseline", "levels", "quick", "base", "variants")
+OPTIONAL = (
+    *("methods", "table", "judge", "baseline", "levels", "quick", "cluster", "base", "variants"),
+)
 RESERVED = {
     "env": "games",
     "seed": "seeds",
@@ -225,6 +232,7 @@ def _experiment(given: dict[str, Any]) -> Experiment:
         given.get("judge", ""),
         given.get("baseline", ""),
         given.get("levels", "unseen"),
+        given.get("cluster", {}),
     )
 
 

@@ -1,0 +1,38 @@
+"""The two actors of a driver, and how they are called; neither takes a processor."""
+
+from typing import Any
+
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from crosstraj.experiments.cluster.owners import Ask, Registry
+
+
+class Registrar(Registry):
+    """The registry as an actor, which knows whether it was started again after a death."""
+
+    def __init__(self, seconds: float) -> None:
+        forgot = ray.get_runtime_context().was_current_actor_reconstructed
+        super().__init__(seconds, forgot=forgot)
+
+
+def actor(kind: type, *, soft: bool, **options: Any) -> Any:
+    """An actor on the driver's own node; `soft`: elsewhere if that is gone."""
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft)
+    return ray.remote(kind).options(
+        num_cpus=0,
+        max_restarts=-1,
+        max_task_retries=-1,
+        scheduling_strategy=here,
+        get_if_exists="name" in options,
+        **options,
+    )
+
+
+def caller(called: Any, seconds: float | None) -> Ask:
+    """Calls of an actor as plain ones, which fail after so many seconds."""
+
+    def ask(method: str, *arguments: Any) -> Any:
+        return ray.get(getattr(called, method).remote(*arguments), timeout=seconds)
+
+    return ask
