@@ -1,5 +1,6 @@
 """The two actors of a driver, and how they are called; neither takes a processor."""
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import ray
@@ -29,10 +30,18 @@ def actor(kind: type, *, soft: bool, **options: Any) -> Any:
     )
 
 
+# While the main thread of a task waits for Ray, Ray gives the task's processors to another one,
+# which for us would be a run too many; waiting for a thread that waits is not noticed.
+_BESIDE = ThreadPoolExecutor(2)
+
+
 def caller(called: Any, seconds: float | None) -> Ask:
     """Calls of an actor as plain ones, which fail after so many seconds."""
 
     def ask(method: str, *arguments: Any) -> Any:
-        return ray.get(getattr(called, method).remote(*arguments), timeout=seconds)
+        def get() -> Any:
+            return ray.get(getattr(called, method).remote(*arguments), timeout=seconds)
+
+        return _BESIDE.submit(get).result()
 
     return ask

@@ -7,6 +7,7 @@ works on an experiment; a second is refused.
 
 import logging
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -94,17 +95,13 @@ def _connected(cluster: Cluster, display: Lines) -> Iterator[None]:
         raise BadInput(
             "--ray needs Ray, which is not installed: pip install 'crosstraj[ray]'"
         ) from None
-    if cluster.address.startswith("ray://"):
-        raise BadInput(
-            f"--ray {cluster.address}: the driver has to be on a machine of the cluster; run this "
-            "command there, with --ray auto"
-        )
+    _check_address(cluster.address)
     more: dict[str, Any] = {"address": cluster.address}
     if cluster.address == LOCAL:
         more |= {"num_cpus": usable_cores(), "include_dashboard": False}
     try:
         ray.init(namespace=NAMESPACE, log_to_driver=False, logging_level=logging.ERROR, **more)
-    except (ConnectionError, ValueError, RuntimeError) as error:
+    except (ConnectionError, ValueError, RuntimeError, ray.exceptions.RayError) as error:
         first = str(error).strip().split("\n")[0]
         raise BadInput(f"--ray {cluster.address}: no cluster answers there: {first}") from error
     try:
@@ -116,3 +113,18 @@ def _connected(cluster: Cluster, display: Lines) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+def _check_address(address: str) -> None:
+    """Ray itself would try for minutes where nobody answers."""
+    if address.startswith("ray://"):
+        raise BadInput(
+            f"--ray {address}: the driver has to be on a machine of the cluster; run this command "
+            "there, with --ray auto"
+        )
+    host, colon, port = address.rpartition(":")
+    if colon and port.isdigit():
+        try:
+            socket.create_connection((host, int(port)), timeout=10).close()
+        except (OSError, OverflowError) as error:
+            raise BadInput(f"--ray {address}: no cluster answers there: {error}") from error

@@ -1,0 +1,51 @@
+"""What a run asks of a node: from the file, and from options over it."""
+
+import pytest
+
+from crosstraj.errors import BadInput
+from crosstraj.experiments.cluster.needs import Needs, needs_of
+
+
+def test_options_go_before_the_file() -> None:
+    table = {"cpus": 2, "gpus": 0.25, "resources": {"fast": 1}, "labels": {"kind": "c7"}}
+    assert needs_of(table, None, None, (), ()) == Needs(2.0, 0.25, {"fast": 1.0}, {"kind": "c7"})
+    given = needs_of(table, 3.5, 0.0, ("slow=0.5",), ("kind=c8", "zone=b"))
+    assert given == Needs(3.5, 0.0, {"slow": 0.5}, {"kind": "c8", "zone": "b"})
+    assert given.threads == 3
+    assert given.options() == {
+        "num_cpus": 3.5,
+        "num_gpus": 0.0,
+        "resources": {"slow": 0.5},
+        "label_selector": {"kind": "c8", "zone": "b"},
+    }
+    assert needs_of({}, 0.5, None, (), ()).threads == 1
+
+
+def test_a_node_meets_needs_that_it_has_enough_for() -> None:
+    needs = Needs(2, 0.5, {"fast": 1}, {"kind": "c7"})
+    node = {"CPU": 2.0, "GPU": 1.0, "fast": 1.0}
+    assert needs.met_by(node, {"kind": "c7", "zone": "b"})
+    assert not needs.met_by(node | {"CPU": 1.5}, {"kind": "c7"})
+    assert not needs.met_by(node, {"kind": "c8"})
+    assert not needs.met_by({"CPU": 2.0, "GPU": 1.0}, {"kind": "c7"})
+
+
+@pytest.mark.parametrize(
+    ("table", "options", "words"),
+    [
+        ({"cpu": 1}, {}, "did you mean 'cpus'"),
+        ({"cpus": "two"}, {}, "cluster.cpus='two': must be a number"),
+        ({"cpus": True}, {}, "must be a number"),
+        ({"labels": "c7"}, {}, "must be a table"),
+        ({"gpus": 1.5}, {}, "above 1 it must be a whole number"),
+        ({"cpus": -1}, {}, "at least 0"),
+        ({"resources": {"fast": 0}}, {}, "above 0"),
+        ({}, {"resources": ("fast",)}, "must be NAME=VALUE"),
+        ({}, {"resources": ("fast=much",)}, "must be a number"),
+    ],
+)
+def test_nonsense_gets_one_sentence(
+    table: dict[str, object], options: dict[str, tuple[str, ...]], words: str
+) -> None:
+    with pytest.raises(BadInput, match=words):
+        needs_of(table, None, None, options.get("resources", ()), ())
