@@ -99,7 +99,8 @@ def simulated(nodes: int, cpus: int) -> Any:
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
     for _ in range(nodes):
-        cluster.add_node(num_cpus=cpus, wait=False)
+        # A driver belongs to a node of its own address: to the head, not to one of these.
+        cluster.add_node(num_cpus=cpus, node_ip_address="127.0.0.2", wait=False)
     cluster.wait_for_nodes()
     return cluster
 

@@ -40,6 +40,9 @@ evaluation.envs = 2
 saving.checkpoint_seconds = 0
 """
 
+# Not the head's address: a driver belongs to a node of its own address, which must be the head.
+NODE = {"num_cpus": 1, "node_ip_address": "127.0.0.2"}
+
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.torture_cluster", description=__doc__)
@@ -79,7 +82,7 @@ class Trial:
         self.words = ("--shelf" if mode == "shelf" else "--runs", str(self.runs))
         self.jobs = jobs_in(file, str(self.runs))
         self.cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
-        self.nodes = [self.cluster.add_node(num_cpus=1, wait=False) for _ in range(3)]
+        self.nodes = [self.cluster.add_node(**NODE, wait=False) for _ in range(3)]
         self.cluster.wait_for_nodes()
         self.driver = self.start()
 
@@ -95,7 +98,7 @@ class Trial:
         if what == "node":
             victim = self.nodes.pop(self.rng.randrange(len(self.nodes)))
             self.cluster.remove_node(victim, allow_graceful=False)
-            self.nodes.append(self.cluster.add_node(num_cpus=1))
+            self.nodes.append(self.cluster.add_node(**NODE))
         else:
             self.driver.kill()
             self.driver.wait()

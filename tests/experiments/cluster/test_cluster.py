@@ -115,6 +115,13 @@ def alive(pid: int) -> bool:
         return False
 
 
+def node(kind: str) -> dict[str, Any]:
+    """Not at the head's address: a driver belongs to a node of its own, which must be the head."""
+    address = "127.0.0.2"
+    labels = {"kind": kind}
+    return {"num_cpus": 1, "node_ip_address": address, "resources": {kind: 1}, "labels": labels}
+
+
 @pytest.fixture(scope="module")
 def nodes() -> Iterator[Any]:
     """A head without processors, two nodes of the kind `here` and one of the kind `there`."""
@@ -123,7 +130,7 @@ def nodes() -> Iterator[Any]:
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
     for number in range(3):
         kind = "there" if number == 2 else "here"
-        cluster.add_node(num_cpus=1, resources={kind: 1}, labels={"kind": kind}, wait=False)
+        cluster.add_node(**node(kind), wait=False)
     cluster.wait_for_nodes()
     yield cluster
     cluster.shutdown()
@@ -307,7 +314,7 @@ def test_a_node_dies_without_a_shared_disk(bench: Bench) -> None:
     assert bench.jobs[0].directory.parent not in places
     assert sorted(path.name for path in job.directory.iterdir()) == [
         "checkpoints", "metrics.jsonl", "summary.json"]  # fmt: skip
-    bench.cluster.add_node(num_cpus=1, resources={"here": 1}, labels={"kind": "here"})
+    bench.cluster.add_node(**node("here"))
 
 
 def test_without_ray_one_sentence_says_how_to_get_it(
