@@ -7,6 +7,7 @@ partial one resumed by its own command. One that fails does not stop the others.
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 from crosstraj.config.methods import words_for
 from crosstraj.cores import usable_cores
@@ -103,7 +104,8 @@ def words_of(job: Job, threads: int, allow_inexact: bool) -> list[str]:
         more["machine.threads"] = threads
     if allow_inexact:
         more["allow_inexact"] = True
-    return [*job.planned.command(more), *words_for(job.config.method)]
+    own = words_for(job.config.method)  # a flag and a file: the process may begin elsewhere
+    return [*job.planned.command(more), *own[:1], *(str(Path(file).resolve()) for file in own[1:])]
 
 
 def _start(job: Job, threads: int, allow_inexact: bool) -> subprocess.Popen[bytes]:

@@ -81,7 +81,8 @@ class Registry:
             return Answer(False, None, stop=True)
         now = time.monotonic()
         holder, end = self.held.get(who.key, (None, 0.0))
-        if holder is not None and end > now and holder.token != dead:
+        unheard = holder is not None and holder._replace(token=who.token) == who  # of its answer
+        if holder is not None and end > now and holder.token != dead and not unheard:
             return Answer(False, holder)
         if now < self.opens:
             return Answer(False, None)

@@ -54,10 +54,13 @@ class Session:
 
     def _claim(self, who: Holder) -> Holder:
         """The experiment for this driver alone."""
-        answer: Answer = claim(self._ask, who)
-        while not answer.granted and answer.holder is None:  # a registry that has to wait
-            time.sleep(LOOK)
-            answer = claim(self._ask, who)
+        try:
+            answer: Answer = claim(self._ask, who)
+            while not answer.granted and answer.holder is None:  # a registry that has to wait
+                time.sleep(LOOK)
+                answer = claim(self._ask, who)
+        except ray.exceptions.RayActorError:  # the last driver that needed it has just left
+            raise Owned("another driver is just ending; try again in a moment") from None
         if not answer.granted or answer.holder is None:
             raise Owned(f"another driver has {who.key}; wait for it, or stop it")
         return answer.holder

@@ -51,6 +51,14 @@ def test_a_lease_is_one_holders_until_its_end_and_renewing_moves_the_end(clock: 
     assert registry.idle()
 
 
+def test_who_did_not_hear_the_answer_may_ask_again(clock: Clock) -> None:
+    registry = Registry(30)
+    first = granted(registry.claim(FIRST))
+    again = granted(registry.claim(FIRST))
+    assert again.token > first.token
+    assert registry.renew(first) == "lost"
+
+
 def test_what_is_held_under_another_name_is_no_obstacle(clock: Clock) -> None:
     registry = Registry(30)
     granted(registry.claim(FIRST))
