@@ -17,7 +17,7 @@ from typing import Any
 from crosstraj.cores import usable_cores
 from crosstraj.errors import BadInput, Owned
 from crosstraj.experiments.cluster.needs import Needs
-from crosstraj.experiments.cluster.owners import SECONDS
+from crosstraj.experiments.cluster.owners import SECONDS, STOPPED
 from crosstraj.experiments.display import Lines, display_for
 from crosstraj.experiments.jobs import Job
 from crosstraj.experiments.processes import Failed, words_of
@@ -41,7 +41,7 @@ class Cluster:
 
 
 def run_all(jobs: list[Job], cluster: Cluster, *, allow_inexact: bool, title: str) -> Failed | None:
-    """Run what is not finished; a signal makes every run save, and its exit code is theirs."""
+    """Run what is not finished; a signal makes every run save."""
     todo = [job for job in jobs if not job.finished()]
     with display_for(jobs, title) as display:
         display.say(f"{title}: {len(jobs) - len(todo)} of {len(jobs)} runs are finished")
@@ -59,7 +59,8 @@ def run_all(jobs: list[Job], cluster: Cluster, *, allow_inexact: bool, title: st
                 codes = session.wait(display, stop)
     if stop.signal is not None:
         interrupted = Interrupted(stop.signal)
-        interrupted.exit_code = next(iter(codes.values()), interrupted.exit_code)
+        other = [code for code in codes.values() if code != STOPPED]
+        interrupted.exit_code = next(iter(other), interrupted.exit_code)
         raise interrupted
     return Failed(codes, len(jobs)) if codes else None
 

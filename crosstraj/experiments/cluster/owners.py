@@ -8,6 +8,7 @@ are on one machine, the newcomer sees whether the holder is dead and need not wa
 """
 
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 SECONDS = 30.0  # of a lease
+STOPPED = 128 + signal.SIGTERM  # the exit code of a run that was asked to stop, and saved
 Ask = Callable[..., Any]  # ask("method", *arguments): a call of the registry or the shelf
 
 

@@ -37,6 +37,7 @@ class Session:
         held = self._claim(myself(f"{title} in {self.place}", self.name))
         ask = caller(self.registry, lease / 5)
         self.lease = Lease(ask, held, asked, lease, lambda: None)
+        self.work = ray.remote(work)
         self.jobs: dict[str, Job] = {}  # by what its lease is for
         self.pending: dict[Any, Job] = {}  # by the reference of its task
 
@@ -77,7 +78,7 @@ class Session:
             lease=self.seconds,
         )
         self.jobs[order.owned] = job
-        task = ray.remote(work).options(max_retries=-1, retry_exceptions=False, **options)
+        task = self.work.options(max_retries=-1, retry_exceptions=False, **options)
         self.pending[task.remote(order, self.registry, self.shelf)] = job
 
     def wait(self, display: Lines, stop: Stop) -> dict[str, int]:

@@ -7,7 +7,6 @@ the run directory, so we wait.
 """
 
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -20,7 +19,15 @@ import ray
 
 from crosstraj.errors import BadInput, Owned, Unsaved
 from crosstraj.experiments.cluster.actors import caller
-from crosstraj.experiments.cluster.owners import Answer, Ask, Holder, Lease, claim, myself
+from crosstraj.experiments.cluster.owners import (
+    STOPPED,
+    Answer,
+    Ask,
+    Holder,
+    Lease,
+    claim,
+    myself,
+)
 from crosstraj.experiments.cluster.shelf import Courier
 from crosstraj.experiments.said import last_line
 
@@ -28,7 +35,6 @@ LOOK = 0.5  # seconds between two looks at the child
 WAIT = 2.0  # seconds before asking again for what somebody else owns
 TRIES = 30  # of putting the last save on the shelf
 GRACE = 60.0  # seconds for a child to save when it is asked to stop
-STOPPED = 128 + signal.SIGTERM
 
 # Ray's worker has threads, so nothing of ours may run between fork and exec: a small program asks
 # the kernel for death with its parent (PR_SET_PDEATHSIG is 1), then becomes the run.
