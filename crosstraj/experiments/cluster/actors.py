@@ -17,9 +17,12 @@ class Registrar(Registry):
         super().__init__(seconds, forgot=forgot)
 
 
-def actor(kind: type, *, soft: bool, **options: Any) -> Any:
-    """An actor on the driver's own node; `soft`: elsewhere if that is gone."""
-    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft)
+def actor(kind: type, **options: Any) -> Any:
+    """An actor on the driver's own node: it dies with a node only where the driver does.
+
+    (With soft affinity, Ray places one without processors on any node.)
+    """
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     return ray.remote(kind).options(
         num_cpus=0,
         max_restarts=-1,

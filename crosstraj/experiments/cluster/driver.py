@@ -52,7 +52,10 @@ def run_all(jobs: list[Job], cluster: Cluster, *, allow_inexact: bool, title: st
         with _alone(root, title), _connected(cluster, display), Stop() as stop:
             from crosstraj.experiments.cluster.session import Session
 
-            with Session(root, title, shelf=cluster.shelf, lease=cluster.lease) as session:
+            local = cluster.address == LOCAL
+            with Session(
+                root, title, shelf=cluster.shelf, lease=cluster.lease, local=local
+            ) as session:
                 for job in todo:
                     words = command_of(job, threads, allow_inexact)
                     session.submit(job, words, cluster.needs.options())

@@ -74,8 +74,17 @@ class Registry:
         self.seconds = seconds
         self.held: dict[str, tuple[Holder, float]] = {}  # with the end of the lease
         self.stopping: set[str] = set()
-        self.last = time.time_ns()  # so that tokens rise over a new start as well
+        self.born = self.last = time.time_ns()  # so that tokens rise over a new start as well
         self.opens = time.monotonic() + (seconds if forgot else 0.0)
+
+    def follow(self, former: int) -> int:
+        """Told by a driver whose predecessor did not end well: which registry knew its leases.
+
+        Says which this is; where it is another, it waits as one that was started again.
+        """
+        if former not in (0, self.born):
+            self.opens = max(self.opens, time.monotonic() + self.seconds)
+        return self.born
 
     def claim(self, who: Holder, dead: int = 0) -> Answer:
         """Ask for a lease; `dead`: the token of a holder that the asker knows to be gone."""

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import ray
 
+from crosstraj import disk
 from crosstraj.errors import Owned
 from crosstraj.experiments.cluster.actors import Registrar, actor, caller
 from crosstraj.experiments.cluster.owners import Answer, Holder, Lease, claim, myself
@@ -24,15 +25,18 @@ REGISTRY = "registry"
 class Session:
     """Open it, `submit` runs and `wait` for them."""
 
-    def __init__(self, root: Path, title: str, *, shelf: bool, lease: float) -> None:
+    def __init__(
+        self, root: Path, title: str, *, shelf: bool, lease: float, local: bool = False
+    ) -> None:
         self.root, self.seconds = root, lease
         machine = f"{socket.gethostname()}:" if shelf else ""  # a shared place is one place
         self.place = f"{machine}{root}"
         self.name = f"{socket.gethostname()}-{os.getpid()}-{time.time_ns()}"
-        self.registry = actor(Registrar, soft=True, name=REGISTRY, lifetime="detached").remote(
-            lease
-        )
-        self.shelf: Any = actor(Shelf, soft=False).remote(str(root)) if shelf else None
+        self.registry = actor(Registrar, name=REGISTRY, lifetime="detached").remote(lease)
+        self.shelf: Any = actor(Shelf).remote(str(root)) if shelf else None
+        self.mark = root / f".{title}.open"
+        if local:  # no machine but this one, where dead holders are seen
+            self.mark.unlink(missing_ok=True)
         asked = time.monotonic()
         held = self._claim(myself(f"{title} in {self.place}", self.name))
         ask = caller(self.registry, lease / 5)
@@ -47,6 +51,8 @@ class Session:
 
     def __exit__(self, *failure: object) -> None:
         self.lease.__exit__(*failure)
+        if not self.pending:
+            self.mark.unlink(missing_ok=True)
         if self._ask("idle"):  # nobody else needs it
             ray.kill(self.registry)
 
@@ -56,6 +62,7 @@ class Session:
     def _claim(self, who: Holder) -> Holder:
         """The experiment for this driver alone."""
         try:
+            born = self._ask("follow", _number(self.mark))
             answer: Answer = claim(self._ask, who)
             while not answer.granted and answer.holder is None:  # a registry that has to wait
                 time.sleep(LOOK)
@@ -64,6 +71,7 @@ class Session:
             raise Owned("another driver is just ending; try again in a moment") from None
         if not answer.granted or answer.holder is None:
             raise Owned(f"another driver has {who.key}; wait for it, or stop it")
+        disk.write_whole(self.mark, str(born).encode())
         return answer.holder
 
     def submit(self, job: Job, command: list[str], options: dict[str, Any]) -> None:
@@ -125,6 +133,14 @@ class Session:
             elif token != before[key]:
                 display.say(f"{place} goes on: its node or worker has died")
         return now
+
+
+def _number(mark: Path) -> int:
+    """The registry of a driver that did not end well; 0: there was none."""
+    try:
+        return int(mark.read_text())
+    except (OSError, ValueError):
+        return 0
 
 
 def _outcome(reference: Any) -> Outcome | None:

@@ -33,7 +33,6 @@ from crosstraj.experiments.said import last_line
 
 LOOK = 0.5  # seconds between two looks at the child
 WAIT = 2.0  # seconds before asking again for what somebody else owns
-TRIES = 30  # of putting the last save on the shelf
 GRACE = 60.0  # seconds for a child to save when it is asked to stop
 
 # Ray's worker has threads, so nothing of ours may run between fork and exec: a small program asks
@@ -173,14 +172,12 @@ class Turn:
     def _put_back(self) -> str:
         """The last state; the run is done only when it has arrived. What is here goes with it."""
         assert self.courier is not None
-        for _ in range(TRIES):
-            wrong = self.courier.put()
-            if not wrong:
-                self.courier.leave()
-                return ""
-            if self.lease.stop.wait(WAIT) or self.lease.lost.is_set():
-                break
-        return f"the last save could not be put on the shelf: {wrong}"
+        end = time.monotonic() + 2 * self.order.lease
+        while wrong := self.courier.put():
+            if time.monotonic() > end or self.lease.stop.wait(WAIT) or self.lease.lost.is_set():
+                return f"the last save could not be put on the shelf: {wrong}"
+        self.courier.leave()
+        return ""
 
     def _note(self, sentence: str) -> None:
         with suppress(OSError), self.log.open("a") as log:

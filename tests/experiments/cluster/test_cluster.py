@@ -195,6 +195,23 @@ def test_a_node_dies_without_a_shared_disk(bench: Bench) -> None:
     bench.cluster.add_node(**node("here"))
 
 
+def test_a_shelf_that_takes_nothing_is_told_and_the_run_is_made_again(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = bench.jobs[0]
+    job.directory.parent.mkdir()
+    job.directory.write_text("a file where a directory has to be")
+    bench.seconds = 0.01
+    failed = bench.run(2, shelf=True)
+    assert failed is not None
+    assert failed.exit_code == 74
+    assert "the last save could not be put on the shelf: " in capsys.readouterr().out
+    assert bench.jobs[1].finished()
+    job.directory.unlink()
+    assert bench.run(2, shelf=True) is None
+    assert bench.diaries.words(job) == ["from 0", "done"] * 2
+
+
 def test_without_ray_one_sentence_says_how_to_get_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

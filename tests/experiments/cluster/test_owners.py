@@ -86,6 +86,19 @@ def test_one_that_forgot_waits_for_every_lease_and_believes_their_holders(clock:
     assert registry.renew(SECOND._replace(key="unknown", token=7)) == "lost"
 
 
+def test_a_driver_that_follows_a_dead_one_brings_a_new_registry_to_wait(clock: Clock) -> None:
+    old = Registry(30)
+    assert old.follow(0) == old.born  # nobody before
+    assert old.follow(old.born) == old.born  # the driver died, the registry did not
+    granted(old.claim(FIRST))
+    new = Registry(30)
+    assert new.born != old.born
+    assert new.follow(old.born) == new.born
+    assert new.claim(SECOND) == Answer(False, None)
+    clock.now += 30
+    granted(new.claim(SECOND))
+
+
 def test_a_session_that_stops_is_told_and_begins_nothing(clock: Clock) -> None:
     registry = Registry(30)
     first = granted(registry.claim(FIRST))
