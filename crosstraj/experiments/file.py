@@ -38,6 +38,7 @@ from typing import Any, Literal, get_args
 
 from crosstraj.config.methods import METHODS, PRESETS
 from crosstraj.errors import BadInput, unknown
+from crosstraj.experiments.cluster.needs import needs_of
 
 TABLES = {  # tables/make.py makes them
     "returns": "unseen and seen return, area under the curve, health, by variant and game",
@@ -219,6 +220,7 @@ def _experiment(given: dict[str, Any]) -> Experiment:
                 if one not in given[what]:
                     raise BadInput(f"variants.{name}.{what}: {one!r} is not in {what} above")
     _check_table(given, table, variants)
+    needs_of(given.get("cluster", {}))  # refuses what it cannot mean
     return Experiment(
         given["name"],
         given["title"],

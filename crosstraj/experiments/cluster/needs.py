@@ -65,10 +65,10 @@ class Needs:
 
 def needs_of(
     table: Mapping[str, Any],
-    cpus: float | None,
-    gpus: float | None,
-    resources: Sequence[str],
-    labels: Sequence[str],
+    cpus: float | None = None,
+    gpus: float | None = None,
+    resources: Sequence[str] = (),
+    labels: Sequence[str] = (),
 ) -> Needs:
     """What the file's table [cluster] says, and the options where they are given."""
     needs = _of_file(table)

@@ -1,14 +1,17 @@
 """What a run asks of a node: from the file, and from options over it."""
 
+from pathlib import Path
+
 import pytest
 
 from crosstraj.errors import BadInput
 from crosstraj.experiments.cluster.needs import Needs, needs_of
+from crosstraj.experiments.file import read
 
 
 def test_options_go_before_the_file() -> None:
     table = {"cpus": 2, "gpus": 0.25, "resources": {"fast": 1}, "labels": {"kind": "c7"}}
-    assert needs_of(table, None, None, (), ()) == Needs(2.0, 0.25, {"fast": 1.0}, {"kind": "c7"})
+    assert needs_of(table) == Needs(2.0, 0.25, {"fast": 1.0}, {"kind": "c7"})
     given = needs_of(table, 3.5, 0.0, ("slow=0.5",), ("kind=c8", "zone=b"))
     assert given == Needs(3.5, 0.0, {"slow": 0.5}, {"kind": "c8", "zone": "b"})
     assert given.threads == 3
@@ -18,7 +21,7 @@ def test_options_go_before_the_file() -> None:
         "resources": {"slow": 0.5},
         "label_selector": {"kind": "c8", "zone": "b"},
     }
-    assert needs_of({}, 0.5, None, (), ()).threads == 1
+    assert needs_of({}, cpus=0.5).threads == 1
 
 
 def test_a_node_meets_needs_that_it_has_enough_for() -> None:
@@ -48,4 +51,14 @@ def test_nonsense_gets_one_sentence(
     table: dict[str, object], options: dict[str, tuple[str, ...]], words: str
 ) -> None:
     with pytest.raises(BadInput, match=words):
-        needs_of(table, None, None, options.get("resources", ()), ())
+        needs_of(table, resources=options.get("resources", ()))
+
+
+def test_a_file_with_nonsense_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    text = 'name = "a"\ntitle = "A"\nreproduces = "Nothing."\nframes = 1\ngames = ["bigfish"]\n'
+    text += 'seeds = [0]\nmethods = ["ppo"]\n[cluster]\n'
+    (tmp_path / "file.toml").write_text(f"{text}cpus = 2\n")
+    assert needs_of(read(tmp_path / "file.toml").cluster) == Needs(2.0)
+    (tmp_path / "file.toml").write_text(f"{text}cpu = 2\n")
+    with pytest.raises(BadInput, match=r"file.toml: unknown key of cluster 'cpu'"):
+        read(tmp_path / "file.toml")
