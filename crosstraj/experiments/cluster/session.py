@@ -11,7 +11,7 @@ import ray
 from crosstraj import disk
 from crosstraj.errors import Owned
 from crosstraj.experiments.cluster.actors import Registrar, actor, caller
-from crosstraj.experiments.cluster.owners import Answer, Holder, Lease, claim, myself
+from crosstraj.experiments.cluster.owners import Holder, Lease, claim, myself
 from crosstraj.experiments.cluster.shelf import Shelf
 from crosstraj.experiments.cluster.task import Order, Outcome, work
 from crosstraj.experiments.display import Lines
@@ -37,8 +37,7 @@ class Session:
         self.mark = root / f".{title}.open"
         if local:  # no machine but this one, where dead holders are seen
             self.mark.unlink(missing_ok=True)
-        asked = time.monotonic()
-        held = self._claim(myself(f"{title} in {self.place}", self.name))
+        held, asked = self._claim(myself(f"{title} in {self.place}", self.name))
         ask = caller(self.registry, lease / 5)
         self.lease = Lease(ask, held, asked, lease, lambda: None)
         self.work = ray.remote(work)
@@ -59,20 +58,20 @@ class Session:
     def _ask(self, method: str, *arguments: Any) -> Any:
         return caller(self.registry, None)(method, *arguments)
 
-    def _claim(self, who: Holder) -> Holder:
-        """The experiment for this driver alone."""
+    def _claim(self, who: Holder) -> tuple[Holder, float]:
+        """The experiment for this driver alone, and when it was asked for."""
         try:
             born = self._ask("follow", _number(self.mark))
-            answer: Answer = claim(self._ask, who)
+            asked, answer = time.monotonic(), claim(self._ask, who)
             while not answer.granted and answer.holder is None:  # a registry that has to wait
                 time.sleep(LOOK)
-                answer = claim(self._ask, who)
+                asked, answer = time.monotonic(), claim(self._ask, who)
         except ray.exceptions.RayActorError:  # the last driver that needed it has just left
             raise Owned("another driver is just ending; try again in a moment") from None
         if not answer.granted or answer.holder is None:
             raise Owned(f"another driver has {who.key}; wait for it, or stop it")
         disk.write_whole(self.mark, str(born).encode())
-        return answer.holder
+        return answer.holder, asked
 
     def submit(self, job: Job, command: list[str], options: dict[str, Any]) -> None:
         """A task that Ray tries again for ever where a node or worker dies, and only there."""
