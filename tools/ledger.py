@@ -4,16 +4,18 @@ Writes results/ledger.md from the timing logs that are kept in results/. Where t
 says `not kept`; or `no results`, where results/ has nothing at all of an experiment.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from crosstraj.config.stored import identity
 from crosstraj.errors import BadInput
 from crosstraj.experiments.cost import Cost, cost_of
 from crosstraj.experiments.file import read
 from crosstraj.experiments.jobs import prepare
 from crosstraj.report.document import marked_table
 
-NO_STUDY = ("random", "report", "runs")  # directories of results/ that hold something else
+NO_STUDY = ("random", "report")  # directories of results/ that hold something else
 MEANING = (
     "Processor-hours of training, from the timing logs that are kept: the processor's own count "
     "where a log has it, otherwise (`clock`) the clock's seconds times the threads of the run, "
@@ -26,30 +28,34 @@ class Entry(NamedTuple):
     name: str
     what: str
     runs: int  # planned; 0: not known
-    costs: dict[Path, Cost]  # by run
+    costs: dict[str, Cost]  # by what tells runs apart
     absent: str = "not kept"  # what is said where there is none
 
 
 def of_experiment(file: Path, results: Path) -> Entry:
     """The kept runs of an experiment, up to its budget."""
     plan = read(file)
-    jobs = prepare(plan.runs(), Path("runs"), results / "runs")
-    found = {job.kept: cost_of(job.kept, job.planned.frames) for job in jobs if job.kept}
-    costs = {run: cost for run, cost in found.items() if cost is not None}
+    jobs = prepare(plan.runs(), Path("runs"), results / plan.name)
+    found = {
+        identity(job.config): cost_of(job.kept, job.planned.frames) for job in jobs if job.kept
+    }
     absent = "not kept" if (results / plan.name).is_dir() else "no results"
-    return Entry(plan.name, plan.title, len(jobs), costs, absent)
+    return Entry(plan.name, plan.title, len(jobs), known(found), absent)
 
 
 def of_study(place: Path) -> Entry:
     """A directory of results/ that no experiment file stands for: the runs at or below it."""
     runs = sorted({log.parent for log in place.rglob("timing.jsonl")})
-    found = {run: cost_of(run) for run in runs}
-    return Entry(place.name, "", 0, {run: cost for run, cost in found.items() if cost is not None})
+    return Entry(place.name, "", 0, known({str(run): cost_of(run) for run in runs}))
+
+
+def known(costs: Mapping[str, Cost | None]) -> dict[str, Cost]:
+    return {run: cost for run, cost in costs.items() if cost is not None}
 
 
 def ledger(experiments: Path, results: Path) -> str:
     """The page: experiments, then other studies, then the total of what is kept."""
-    entries = [of_experiment(file, results) for file in sorted(experiments.glob("*.toml"))]
+    entries = [of_experiment(file, results) for file in sorted(experiments.glob("*/*.toml"))]
     names = {entry.name for entry in entries} | set(NO_STUDY)
     others = sorted(place for place in results.iterdir() if place.is_dir())
     entries += [of_study(place) for place in others if place.name not in names]
@@ -60,7 +66,7 @@ def ledger(experiments: Path, results: Path) -> str:
         "",
     ]
     head = ["study", "runs kept", "frames", "processor-hours", "counted by"]
-    whole: dict[Path, Cost] = {}
+    whole: dict[str, Cost] = {}
     for entry in entries:
         for run, cost in entry.costs.items():
             whole[run] = max(cost, whole.get(run, cost))  # the longest that any experiment counts

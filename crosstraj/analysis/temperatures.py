@@ -17,7 +17,7 @@ from crosstraj.analysis.output import run_name
 from crosstraj.analysis.result import Analysis, Choices, Moment
 from crosstraj.analysis.study import SNAPSHOT_VIEWS, over_training, prepare
 from crosstraj.config.dotted import dotted
-from crosstraj.config.stored import LATER, NOT_IDENTITY, to_dict
+from crosstraj.config.stored import NOT_IDENTITY, to_dict
 from crosstraj.config.values import Config
 from crosstraj.report.cells import number
 from crosstraj.report.document import Block, Heading, Items, Picture, Table, Text, markdown
@@ -83,7 +83,7 @@ def other_differences(runs: list[Course]) -> dict[str, list[str]]:
     meant |= {key for config in flat for key in config if key.split(".")[0] in NOT_IDENTITY}
     found: dict[str, list[str]] = {}
     for key in sorted(set().union(*flat) - meant):
-        values = [str(config.get(key, LATER.get(key, "absent"))) for config in flat]
+        values = [str(config.get(key, "absent")) for config in flat]
         if len(set(values)) > 1:
             found[key] = sorted(set(values))
     budgets = sorted({f"{run.frames:,}" for run in runs})

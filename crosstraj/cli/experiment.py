@@ -13,7 +13,9 @@ from crosstraj.cli.parse import parse
 from crosstraj.config.methods import words_for
 from crosstraj.cores import usable_cores
 from crosstraj.errors import BadInput, check_range
-from crosstraj.experiments.file import WEIGHTS, Experiment, Planned, Value, read
+from crosstraj.experiments.file import read
+from crosstraj.experiments.plan import Experiment, Planned, Value
+from crosstraj.experiments.tables.kinds import WEIGHTS
 
 if TYPE_CHECKING:
     from crosstraj.experiments.jobs import Job
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class ExperimentArguments:
     file: Annotated[Path, POSITIONAL]
-    """A TOML file, such as those in experiments/."""
+    """A TOML file, such as those in experiments/paper and experiments/ours."""
     list: bool = False
     """Only show the runs and their commands."""
     dry_run: bool = False
@@ -45,9 +47,9 @@ class ExperimentArguments:
     runs: Path = Path("runs")
     """Where run directories are made."""
     keep: bool = False
-    """Copy the logs of finished runs, without their weights, to --kept."""
-    kept: Path = Path("results/runs")
-    """Where kept logs are; runs that are kept there are not run again."""
+    """Keep the logs of finished runs, without their weights, as files in --kept."""
+    kept: Path = Path("results")
+    """Where kept runs are, KEPT/NAME/VARIANT/GAME-sSEED.jsonl; they are not run again."""
     out: Path | None = None
     """Where the table and figure go; default: results/NAME."""
     ray: str = ""
@@ -84,7 +86,8 @@ def experiment(arguments: list[str]) -> None:
             f"{', '.join(WEIGHTS)}; leave it out"
         )
     # All of them: the table says what is missing.
-    jobs = prepare(plan.runs(), given.shelf or given.runs, given.kept if whole else None)
+    place = given.shelf or given.runs
+    jobs = prepare(plan.runs(), place, given.kept / plan.name if whole else None)
     names = {run.name for run in chosen}
     wanted = [job for job in jobs if job.planned.name in names]
     if given.dry_run:

@@ -20,4 +20,7 @@ def only_runs(paths: Sequence[Path]) -> list[Path]:
 
 
 def _holds_run(path: Path) -> bool:
-    return (path / "config.json").is_file() or any(path.rglob("config.json"))
+    from crosstraj.runs.read import is_kept
+
+    inside = (path, *path.rglob("*.jsonl"))
+    return any(path.rglob("config.json")) or any(map(is_kept, inside))

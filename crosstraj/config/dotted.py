@@ -37,6 +37,12 @@ def differences(there: dict[str, Any], here: dict[str, Any]) -> str:
 
 def identity_of(config: Mapping[str, Any], without: Iterable[str]) -> str:
     """SHA-256 of the config as canonical JSON, without some (dotted) keys such as "frames"."""
+    text = json.dumps(left_over(config, without), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def left_over(config: Mapping[str, Any], without: Iterable[str]) -> dict[str, Any]:
+    """The config as it is read from JSON, without some (dotted) keys."""
     kept = as_json(config)
     for name in without:
         *parents, last = name.split(".")
@@ -44,8 +50,7 @@ def identity_of(config: Mapping[str, Any], without: Iterable[str]) -> str:
         for parent in parents:
             inner = inner.get(parent, {})
         inner.pop(last, None)
-    text = json.dumps(kept, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return kept
 
 
 def as_json(value: Mapping[str, Any]) -> dict[str, Any]:

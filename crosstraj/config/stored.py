@@ -1,31 +1,42 @@
-"""A configuration as a run stores it: plain values, there and back, and what tells runs apart."""
+"""A configuration as a run stores it: plain values, there and back, and what tells runs apart.
+
+What is stored holds every value. Whoever adds one raises FORMAT, and says in UNSAID what runs did
+before there was such a value: then old runs are read as what they were, whatever the new default.
+"""
 
 import dataclasses
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from crosstraj.config.dotted import identity_of
+from crosstraj.config.dotted import as_json, identity_of
 from crosstraj.config.phases import Phase
 from crosstraj.config.values import POLICIES, Config, objective_of
-from crosstraj.envs import GymnasiumConfig
+from crosstraj.envs import NAMES
 from crosstraj.errors import BadInput
 
-# Values that came after runs had been made, and what those runs did: there it is not written down,
-# so that they keep their names and go on.
-LATER: dict[str, Any] = {
-    "objective.least_rank": 0.0,
-    "objective.skill_steps": 0,
-    "policy.head_rate": 1.0,
-    "pooling": "none",
-    "policy.stretch": 0,
-    "policy.advantages": "minibatch",
-    "representation.weight": 1.0,
-    "representation.max_ratio": 0.0,
-    "representation.anchor": 0.0,
-    "evaluation.held_out": "unseen",
-    "objective.metric": "scaled",
-    "objective.rectified": True,
+FORMAT = 2
+# By format: values that files of it leave out, and what their runs did.
+UNSAID: dict[int, dict[str, Any]] = {
+    1: {
+        "pooling": "none",
+        "policy.head_rate": 1.0,
+        "policy.stretch": 0,
+        "policy.advantages": "minibatch",
+        "objective.least_rank": 0.0,
+        "objective.skill_steps": 0,
+        "objective.metric": "scaled",
+        "objective.rectified": True,
+        "representation.weight": 1.0,
+        "representation.max_ratio": 0.0,
+        "representation.anchor": 0.0,
+        "evaluation.held_out": "unseen",
+        "gymnasium.train_levels": 0,
+        "gymnasium.first_level": 0,
+        "machine.env_processes": False,
+        "machine.precision": "fp32",
+    }
 }
 # What a run may change without becoming another run.
 NOT_IDENTITY = ("frames", "machine", "saving", "objective.accept_weak_experts")
@@ -39,48 +50,76 @@ def identity(config: Config) -> str:
 def to_dict(config: Config) -> dict[str, Any]:
     """Plain JSON values, nested as the fields are."""
     values = dataclasses.asdict(config)
-    if config.env != "ising":  # its settings tell no other runs apart
-        del values["ising"]
-    if config.gymnasium == GymnasiumConfig():  # runs without a split are as they were before
-        del values["gymnasium"]
-    for name, before in LATER.items():
-        part, _, inner = name.rpartition(".")
-        holder = values[part] if part else values
-        if holder.get(inner) == before:
-            del holder[inner]
+    for part in _unplayed(config.env):  # whose settings tell no runs apart
+        del values[part]
     values["saving"]["runs"] = str(config.saving.runs)
     return values
 
 
-def from_dict(values: dict[str, Any]) -> Config:
-    """The inverse of `to_dict`; values that this version does not know are refused."""
+def from_dict(values: Mapping[str, Any]) -> Config:
+    """The inverse of `to_dict`; a value too many or too few is refused."""
     usual = Config()
     try:
-        values = values | {"machine": _machine(values["machine"])}
-        objective = objective_of(values.get("method", ""))
-        later = {k: v for k, v in _before("objective").items() if hasattr(objective, k)}
-        phases, policy = values.get("phases", ()), values["policy"]
-        parts: dict[str, Any] = {
-            "phases": tuple(Phase(**p | {"reset": tuple(p["reset"])}) for p in phases),
-            "policy": POLICIES[policy.get("kind", "ppo")](**policy),
-            "objective": objective(**later | values["objective"]),
+        unplayed = _unplayed(values.get("env"))
+        whole = {part: getattr(usual, part) for part in unplayed} | dict(values)
+        _check_names(Config, whole)
+        kinds = {name: type(getattr(usual, name)) for name in whole} | _kinds(whole)
+        parts = {
+            name: _made(kinds[name], value, name) if isinstance(value, dict) else value
+            for name, value in whole.items()
         }
-        for name in values.keys() - parts.keys():
-            value = values[name]
-            parts[name] = type(getattr(usual, name))(**value) if isinstance(value, dict) else value
+        phases = (_made(Phase, phase, "phases") for phase in whole["phases"])
+        parts["phases"] = tuple(replace(phase, reset=tuple(phase.reset)) for phase in phases)
         parts["saving"] = replace(parts["saving"], runs=Path(parts["saving"].runs))
         return Config(**parts)
     except (AttributeError, KeyError, TypeError) as error:
         raise BadInput(f"this configuration does not fit this version: {error}") from error
 
 
-def _machine(values: dict[str, Any]) -> dict[str, Any]:
-    """Runs were written with a switch, bfloat16, before there was a precision to choose."""
-    kept = {name: value for name, value in values.items() if name != "bfloat16"}
-    return kept | ({"precision": "bf16"} if values.get("bfloat16") else {})
+def completed(values: Mapping[str, Any], version: object) -> dict[str, Any]:
+    """The same with what files of this format leave out; nothing else is checked."""
+    whole = as_json(values)
+    machine = whole.get("machine")
+    if version == 1 and isinstance(machine, dict) and "bfloat16" in machine:  # since: precision
+        machine["precision"] = "bf16" if machine.pop("bfloat16") else "fp32"
+    try:
+        kinds: dict[str, type] = {"": Config, **_kinds(whole)}
+    except (BadInput, LookupError, TypeError, AttributeError):
+        return whole  # of a method that is not ours, or damaged: whoever needs a value says so
+    unsaid = UNSAID.get(version, {}) if isinstance(version, int) else {}
+    for name, before in unsaid.items():
+        part, _, inner = name.rpartition(".")
+        if part in _unplayed(whole.get("env")):
+            continue
+        holder = whole.setdefault(part, {}) if part else whole
+        kind = kinds.get(part, type(getattr(Config(), part, None)))
+        if isinstance(holder, dict) and hasattr(kind, inner):
+            holder.setdefault(inner, before)
+    return whole
 
 
-def _before(part: str) -> dict[str, Any]:
-    """The later values of one part of a configuration, by their names there."""
-    prefix = f"{part}."
-    return {k.removeprefix(prefix): v for k, v in LATER.items() if k.startswith(prefix)}
+def _unplayed(env: object) -> list[str]:
+    """The parts that are about other environments than this one."""
+    about = {"ising": env != "ising", "gymnasium": env in NAMES}
+    return [part for part, other in about.items() if other]
+
+
+def _kinds(values: Mapping[str, Any]) -> dict[str, type]:
+    """The classes of the two parts that a method or a value of theirs decides."""
+    policy = POLICIES[values["policy"]["kind"]]
+    return {"policy": policy, "objective": objective_of(values["method"])}
+
+
+def _made(kind: type, values: Mapping[str, Any], part: str) -> Any:
+    _check_names(kind, values, f"{part}.")
+    return kind(**values)
+
+
+def _check_names(kind: type, values: Mapping[str, Any], prefix: str = "") -> None:
+    names = [field.name for field in fields(kind)]
+    for name in names:
+        if name not in values:
+            raise TypeError(f"{prefix}{name} is missing")
+    for name in values:
+        if name not in names:
+            raise TypeError(f"{prefix}{name} is not known to it")

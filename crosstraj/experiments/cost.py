@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from crosstraj.config.dotted import identity_of
-from crosstraj.config.stored import to_dict
+from crosstraj.config.stored import NOT_IDENTITY, to_dict
 from crosstraj.cores import usable_cores
 from crosstraj.errors import BadInput
 from crosstraj.experiments.jobs import Job
+from crosstraj.experiments.kept import kept_files
 from crosstraj.learning.load import read_values
 from crosstraj.report.comparison import variant_of
-from crosstraj.runs.log import read_rows
+from crosstraj.runs.read import timing
 
 
 class Cost(NamedTuple):
@@ -30,7 +31,7 @@ def cost_of(run: Path, budget: int | None = None) -> Cost | None:
     """What a run directory, or its kept logs, cost up to a budget; None where nothing is known."""
     try:
         values = read_values(run)
-        rows = read_rows(run / "timing.jsonl")
+        rows = timing(run)
         rows = rows if budget is None else _up_to(rows, budget)
         if not rows:
             return None
@@ -60,16 +61,22 @@ class Rate(NamedTuple):
 def rates(places: Iterable[Path]) -> dict[str, list[Cost]]:
     """Costs of all runs in these directories, by what makes them alike; see `alike`."""
     found: dict[str, list[Cost]] = {}
-    names = set[str]()
-    for place in places:
-        for run in sorted(place.iterdir()) if place.is_dir() else ():
-            cost = cost_of(run) if run.name not in names else None
-            if cost is None:
-                continue
-            names.add(run.name)  # a kept run may be in both places
-            for key in alike(read_values(run)):
-                found.setdefault(key, []).append(cost)
+    known = set[str]()
+    for run in [run for place in places for run in runs_in(place)]:
+        cost = cost_of(run)
+        values = read_values(run) if cost else {}
+        identity = identity_of(values, NOT_IDENTITY)
+        if cost is None or identity in known:
+            continue
+        known.add(identity)  # a run may be kept by several experiments, and still be in runs/
+        for key in alike(values):
+            found.setdefault(key, []).append(cost)
     return found
+
+
+def runs_in(place: Path) -> list[Path]:
+    """Run directories in a place, and kept runs of experiments below it."""
+    return [*(sorted(place.iterdir()) if place.is_dir() else ()), *kept_files(place)]
 
 
 def alike(config: Mapping[str, Any]) -> tuple[str, str]:

@@ -5,7 +5,6 @@ far: the mean return of finished runs, by variant and game. Redrawn in place on 
 lines elsewhere.
 """
 
-import json
 import sys
 import time
 
@@ -16,6 +15,7 @@ from rich.table import Table
 
 from crosstraj.experiments.jobs import Job
 from crosstraj.learning.display import Rate
+from crosstraj.runs.read import summary
 
 SPEAK = 30.0  # seconds between two lines where there is no terminal
 TABULATE = 1800.0  # and between two tables
@@ -25,8 +25,8 @@ ROWS = 12  # runs under way that are shown one by one
 def return_of(job: Job) -> float | None:
     """The return on held-out levels of a finished run, if its summary tells of one."""
     try:
-        summary = json.loads((job.logs / "summary.json").read_bytes())
-        return float(summary.get("unseen_return", summary.get("validation_return")))
+        found = summary(job.logs)
+        return float(found.get("unseen_return", found.get("validation_return", "none")))
     except (OSError, ValueError, TypeError, AttributeError):
         return None
 

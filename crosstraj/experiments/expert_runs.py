@@ -15,7 +15,7 @@ from torch import Tensor
 
 from crosstraj.config.dotted import differences, identity_of
 from crosstraj.config.groups import LevelSplit
-from crosstraj.config.stored import NOT_IDENTITY, to_dict
+from crosstraj.config.stored import FORMAT, NOT_IDENTITY, to_dict
 from crosstraj.config.values import Config
 from crosstraj.data.rollout import Decision
 from crosstraj.disk import write_whole
@@ -142,7 +142,8 @@ def write_index(config: Config, experts: dict[int, Expert]) -> None:
         asdict(expert) | {"above_random": expert.above_random}
         for _, expert in sorted(experts.items())
     ]
-    body = {"game": config.env, "experts": rows, "values": to_dict(config)}
+    values = {"format": FORMAT, "values": to_dict(config)}
+    body = {"game": config.env, "experts": rows, **values}
     path = config.saving.runs / config.env / INDEX
     try:
         write_whole(path, json.dumps(body, indent=1).encode())

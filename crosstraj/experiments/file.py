@@ -7,7 +7,7 @@
     games = ["coinrun", "bigfish"]
     seeds = [0, 1, 2]
     methods = ["ctrl:paper"]        # a method, or method:preset
-    table = "returns"               # see TABLES; this is the default
+    table = "returns"               # see tables/kinds.py; this is the default
     judge = "T = 2"                 # the variant that `returns` or `about` holds against each other
     baseline = "frozen"             # the variant that `paired` holds all others against
     levels = "unseen"               # what tables judge by: unseen, the default, or validation
@@ -28,123 +28,17 @@ and seeds. A variant that names its own `method` (and `preset`) stands beside th
 here, so that `--list` answers at once; jobs.py checks the values before a run begins.
 """
 
-import math
 import re
 import tomllib
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 from crosstraj.config.methods import METHODS, PRESETS
 from crosstraj.errors import BadInput, unknown
 from crosstraj.experiments.cluster.needs import needs_of
-
-TABLES = {  # tables/make.py makes them
-    "returns": "unseen and seen return, area under the curve, health, by variant and game",
-    "paired": "relative gain of each variant over `baseline`, by pairs of game and seed",
-    "split": "gain of variants `X split` or `X split Y` over variant `X joint`, by game",
-    "health": "spread, rank and clusters of the representation, and what they must be, by run",
-    "about": "what codes are about, and what they hold beyond shortcuts, by game and variant",
-    "ising": "return, silhouette and agreement with the true models, by number of clusters",
-    "samples": "random states of the largest clusters, by game and variant",
-    "maps": "t-SNE of what each snapshot meets, by variant",
-    "course": "the two losses and the likeness of consecutive clusters over training, by variant",
-    "temperature": "silhouette and unseen return over training, by temperature and preset",
-}
-WEIGHTS = ("ising", "samples", "maps", "course", "temperature")  # tables that read weights
-JUDGED = ("returns", "about")  # tables that hold one variant against each other
-Judged = Literal["unseen", "validation"]
-Value = bool | int | float | str | tuple[int | float | str, ...]
-Values = dict[str, Value]  # by dotted name
-
-
-@dataclass(frozen=True)
-class Planned:
-    """One run: what a `crosstraj train` command says."""
-
-    variant: str
-    game: str
-    seed: int
-    values: Values  # method and preset first, then base and variant; the budget last
-
-    @property
-    def name(self) -> str:
-        return f"{self.variant}/{self.game}/s{self.seed}"
-
-    @property
-    def frames(self) -> int:
-        frames = self.values["frames"]
-        assert isinstance(frames, int)
-        return frames
-
-    def command(self, more: Values) -> list[str]:
-        """The words after `crosstraj`; `more` says what belongs to the machine, not the run."""
-        words = ["train"]
-        for name, value in (self.values | {"env": self.game, "seed": self.seed} | more).items():
-            flag = name.replace("_", "-")
-            if isinstance(value, bool):
-                words.append(f"--{flag}" if value else f"--no-{flag}")
-                continue
-            several = value if isinstance(value, tuple) else (value,)
-            words += [f"--{flag}", *map(str, several)]
-        return words
-
-
-@dataclass(frozen=True)
-class Experiment:
-    name: str
-    title: str
-    reproduces: str
-    frames: int
-    games: tuple[str, ...]
-    seeds: tuple[int, ...]
-    variants: dict[str, Values]  # resolved: each with its method and preset
-    table: str
-    quick: float | None = None  # the scale of a trial within minutes
-    judge: str = ""  # the variant that is held against each other; none
-    baseline: str = ""  # the variant that all others are paired with; none
-    levels: Judged = "unseen"  # what variants are judged by, beside the levels they trained on
-    cluster: dict[str, Any] = field(default_factory=dict)  # what --ray asks of a node for each run
-    scale: float = 1.0
-
-    def runs(self) -> list[Planned]:
-        """All runs, seed by seed, so that an unfinished experiment has every variant."""
-        return [
-            Planned(
-                variant,
-                game,
-                seed,
-                _of_seed(values, seed)
-                | {"frames": self._shrunk(values.get("frames", self.frames))},
-            )
-            for seed in self.seeds[: self._shrunk(len(self.seeds))]
-            for game in self.games[: self._shrunk(len(self.games))]
-            for variant, values in self.variants.items()
-            if seed in _chosen(values, "seeds", self.seeds)
-            and game in _chosen(values, "games", self.games)
-        ]
-
-    def _shrunk(self, count: Value) -> int:
-        """In proportion and rounded up, so at least 1; nine digits, for .7 * 10 is above 7."""
-        assert isinstance(count, int)
-        return math.ceil(round(count * self.scale, 9))
-
-
-def _chosen(values: Values, what: str, of_all: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The games or seeds that a variant is for: its own, or all."""
-    chosen = values.get(what, of_all)
-    return chosen if isinstance(chosen, tuple) else (chosen,)
-
-
-def _of_seed(values: Values, seed: int) -> Values:
-    """The values of a run, without what only chooses runs."""
-    return {
-        name: seed if value == "{seed}" else value
-        for name, value in values.items()
-        if name not in ("games", "seeds")
-    }
-
+from crosstraj.experiments.plan import Experiment, Values, chosen
+from crosstraj.experiments.tables.kinds import TABLES, check_table
 
 KEYS: dict[str, type] = {
     "name": str,
@@ -216,10 +110,10 @@ def _experiment(given: dict[str, Any]) -> Experiment:
     variants = _variants(given)
     for name, values in variants.items():
         for what in ("games", "seeds"):
-            for one in _chosen(values, what, ()):
+            for one in chosen(values, what, ()):
                 if one not in given[what]:
                     raise BadInput(f"variants.{name}.{what}: {one!r} is not in {what} above")
-    _check_table(given, table, variants)
+    check_table(given, table, variants)
     needs_of(given.get("cluster", {}))  # refuses what it cannot mean
     return Experiment(
         given["name"],
@@ -316,57 +210,3 @@ def _flat(values: dict[str, Any], place: str, prefix: str = "") -> Values:
 def _plain(value: object) -> bool:
     several: Iterable[object] = value if isinstance(value, tuple) else (value,)
     return all(isinstance(one, bool | int | float | str) for one in several)
-
-
-def joint_of(variants: Iterable[str]) -> dict[str, str]:
-    """The variant that each split one is compared with: `X joint` of `X split` or `X split Y`."""
-    found = (re.fullmatch(r"(.+) split(?: .+)?", name) for name in variants)
-    return {match[0]: f"{match[1]} joint" for match in found if match}
-
-
-def _check_table(given: dict[str, Any], table: str, variants: dict[str, Values]) -> None:
-    """Does the file say what its table needs, and nothing that only another one reads?"""
-    if table == "split":
-        _check_pairs(variants)
-    levels = given.get("levels", "unseen")
-    if levels not in get_args(Judged):
-        raise unknown("levels", levels, get_args(Judged))
-    if table not in (
-        "health",
-        "about",
-        "samples",
-        "maps",
-        "course",
-    ):  # which ask nothing of evaluations
-        _check_levels(levels, variants)
-    for key, only in (("judge", JUDGED), ("baseline", ("paired",))):
-        if key in given and table not in only:
-            tables = " or ".join(map(repr, only))
-            raise BadInput(f"{key} is for table = {tables}, and this is {table!r}; leave it out")
-        if key in given and given[key] not in variants:
-            raise unknown(f"variant for {key}", given[key], variants)
-    if table == "paired" and "baseline" not in given:
-        raise BadInput("table = 'paired' needs `baseline`: the variant to hold all others against")
-    if table == "about" and "judge" not in given:
-        raise BadInput("table = 'about' needs `judge`: the variant to hold against shortcuts")
-
-
-def _check_levels(levels: str, variants: dict[str, Values]) -> None:
-    """Does every run play the levels that the table judges by?"""
-    for name, values in variants.items():
-        held_out = values.get("evaluation.held_out", "unseen")
-        if held_out not in (levels, "both"):
-            raise BadInput(
-                f"levels={levels!r}, but variant {name!r} is evaluated with evaluation.held_out="
-                f"{held_out!r}; make them equal, or set evaluation.held_out = 'both'"
-            )
-
-
-def _check_pairs(variants: Iterable[str]) -> None:
-    names = set(variants)
-    joint = set(joint_of(names).values())
-    for name in names - joint:
-        if joint_of([name]).get(name) not in names:
-            raise BadInput(
-                f"variant {name!r}: table = 'split' compares pairs named `X joint` and `X split`"
-            )

@@ -1,8 +1,7 @@
-"""The runs of an experiment made exact: the configuration and the directory of each."""
+"""The runs of an experiment made exact: configuration, run directory and kept file of each."""
 
 import json
 import os
-import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +10,13 @@ from crosstraj.config.dotted import override
 from crosstraj.config.presets import started
 from crosstraj.config.quotas import with_fitting_envs
 from crosstraj.config.values import Config
+from crosstraj.disk import make_directory, write_whole
 from crosstraj.envs import check_env_name
 from crosstraj.errors import BadInput
-from crosstraj.experiments.file import Planned
+from crosstraj.experiments.kept import check_kept, kept_file
+from crosstraj.experiments.plan import Planned
 from crosstraj.learning.load import place_of
+from crosstraj.runs.read import as_kept, stored, summary
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,11 +24,11 @@ class Job:
     planned: Planned
     config: Config
     directory: Path
-    kept: Path | None  # where its logs are, or may come to be, when the run directory is gone
+    kept: Path | None  # the file that has its logs, or may come to, when the directory is gone
 
     @property
     def logs(self) -> Path:
-        """The directory to read from: what was kept counts where it alone is finished."""
+        """What to read from, by runs/read.py: the kept file counts where it alone is finished."""
         if self.kept is None or reached(self.directory) >= self.planned.frames:
             return self.directory
         return self.kept if reached(self.kept) >= self.planned.frames else self.directory
@@ -38,8 +40,10 @@ class Job:
 
     def frames(self) -> int:
         """How far the run is, at most its budget: the last whole row of its metrics."""
+        if self.finished():
+            return self.planned.frames
         try:
-            with (self.logs / "metrics.jsonl").open("rb") as file:
+            with (self.directory / "metrics.jsonl").open("rb") as file:
                 file.seek(max(0, os.fstat(file.fileno()).st_size - 2**16))
                 rows = file.read().split(b"\n")
             return min(self.planned.frames, int(json.loads(rows[-2])["frames"]))
@@ -50,41 +54,34 @@ class Job:
         return reached(self.logs) >= self.planned.frames
 
 
-def reached(directory: Path) -> int:
+def reached(run: Path) -> int:
     """The frames that a run's summary tells of; 0 where there is none."""
     try:
-        return int(json.loads((directory / "summary.json").read_bytes())["frames"])
-    except (OSError, ValueError, LookupError, TypeError):
+        return int(summary(run)["frames"])
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return 0
 
 
-KEPT = ("config.json", "metrics.jsonl", "timing.jsonl", "summary.json")
-
-
 def keep(jobs: Sequence[Job]) -> None:
-    """Copy what tables are made of, of finished runs that are not kept as far as they went."""
+    """Write what tables are made of, of finished runs that are not kept as far as they went."""
     for job in jobs:
         frames = reached(job.directory)
         if job.kept is None or frames < job.planned.frames or frames <= reached(job.kept):
             continue
         try:
-            stored = json.loads((job.directory / "config.json").read_bytes())
-            if stored["config"]["frames"] > frames:
-                continue  # being extended: its logs go on while we copy
-            fresh = job.kept.with_name(f"{job.kept.name}.new")
-            fresh.mkdir(parents=True, exist_ok=True)
-            for name in KEPT:
-                shutil.copyfile(job.directory / name, fresh / name)
-            shutil.rmtree(job.kept, ignore_errors=True)
-            fresh.rename(job.kept)
-        except (OSError, ValueError, LookupError, TypeError) as error:
+            if stored(job.directory)["config"]["frames"] > frames:
+                continue  # being extended: its logs go on while we read
+            make_directory(job.kept.parent)
+            write_whole(job.kept, as_kept(job.directory))
+        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
             raise BadInput(f"{job.directory} cannot be kept in {job.kept}: {error}") from error
 
 
-def prepare(
-    runs: Sequence[Planned], place: Path, kept: Path | None = Path("results/runs")
-) -> list[Job]:
-    """The configuration and directory of every run; a value that does not fit is refused here."""
+def prepare(runs: Sequence[Planned], place: Path, kept: Path | None = None) -> list[Job]:
+    """Every run with its configuration, its directory below `place`, and its file below `kept`.
+
+    A value that does not fit is refused here, and so is a kept file of other values.
+    """
     jobs: dict[Path, Job] = {}
     for run in runs:
         try:
@@ -95,7 +92,10 @@ def prepare(
         if directory in jobs:
             other = jobs[directory].planned.variant
             raise BadInput(f"variants {other!r} and {run.variant!r} have the same values")
-        jobs[directory] = Job(run, config, directory, kept and kept / directory.name)
+        file = kept and kept_file(kept, run)
+        if file:
+            check_kept(file, config)
+        jobs[directory] = Job(run, config, directory, file)
     for env, split in dict.fromkeys(
         (job.config.env, job.config.gymnasium) for job in jobs.values()
     ):

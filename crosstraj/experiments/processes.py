@@ -13,8 +13,8 @@ from crosstraj.config.methods import words_for
 from crosstraj.cores import usable_cores
 from crosstraj.errors import BadInput, Refusal
 from crosstraj.experiments.display import display_for
-from crosstraj.experiments.file import Value
 from crosstraj.experiments.jobs import Job
+from crosstraj.experiments.plan import Value
 from crosstraj.experiments.said import last_line
 from crosstraj.learning.signals import Interrupted, Stop
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from crosstraj.config.stored import completed
 from crosstraj.config.values import Config
 from crosstraj.envs import image_and_actions, make_envs
 from crosstraj.envs.frame_stack import AnyEnvs
@@ -197,7 +198,8 @@ def read_index(place: Path) -> Index:
             figures = (expert.score, expert.stderr, expert.random_score, expert.random_stderr)
             if not all(isinstance(figure, float | int | None) for figure in figures):
                 raise ValueError(f"{expert} has returns that are no numbers")
-        return Index(dict(found["values"]), {expert.level: expert for expert in experts})
+        values = completed(dict(found["values"]), found.get("format", 1))
+        return Index(values, {expert.level: expert for expert in experts})
     except FileNotFoundError:
         return Index({}, {})
     except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:

@@ -1,6 +1,5 @@
 """Where a run lies, and what it has learnt, read from its directory. Start with `load`."""
 
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +7,7 @@ from typing import Any, NamedTuple
 
 from crosstraj.config.groups import MachineConfig
 from crosstraj.config.methods import METHODS
-from crosstraj.config.stored import from_dict, identity
+from crosstraj.config.stored import completed, from_dict, identity
 from crosstraj.config.values import Config
 from crosstraj.envs import shown_by
 from crosstraj.errors import BadInput
@@ -18,6 +17,7 @@ from crosstraj.policies.agent import Agent
 from crosstraj.randomness import Streams
 from crosstraj.runs import checkpoint
 from crosstraj.runs.directory import run_directory
+from crosstraj.runs.read import stored
 
 
 class Trained(NamedTuple):
@@ -60,14 +60,16 @@ def place_of(config: Config) -> tuple[Path, str]:
 
 
 def read_values(run: Path) -> dict[str, Any]:
-    """The values in a run's config.json, whichever version wrote them."""
+    """The values of a run directory or a kept run, whichever version wrote them."""
     try:
-        values: dict[str, Any] = json.loads((run / "config.json").read_bytes())["config"]
+        found = stored(run)
+        values = found["config"]
         if not isinstance(values, dict):
             raise TypeError("it holds no configuration")
     except (OSError, ValueError, LookupError, TypeError) as error:
-        raise BadInput(f"{run} is not a run directory: config.json: {error}") from error
-    return values
+        what = "kept run" if run.is_file() else "run directory: config.json"
+        raise BadInput(f"{run} is not a {what}: {error}") from error
+    return completed(values, found.get("format"))
 
 
 def read_config(run: Path) -> Config:

@@ -13,7 +13,7 @@ from typing import Any
 from crosstraj.config.dotted import dotted, identity_of
 from crosstraj.config.groups import LevelSplit
 from crosstraj.config.presets import preset
-from crosstraj.config.stored import LATER, to_dict
+from crosstraj.config.stored import to_dict
 from crosstraj.envs import GAMES
 from crosstraj.errors import BadInput
 from crosstraj.learning.evaluation import EASY_RANGE, normalised
@@ -188,10 +188,9 @@ def changed_values(config: dict[str, Any]) -> dict[str, Any] | None:
     except BadInput:
         return None
     base = dotted(to_dict(start))
-    values = {name: before for name, before in LATER.items() if name in base} | dotted(config)
     return {
         name: value
-        for name, value in values.items()
+        for name, value in dotted(config).items()
         if name.partition(".")[0] not in NOT_VARIANT
         and name not in _of_the_game(config)
         and base.get(name) != value

@@ -12,6 +12,7 @@ from crosstraj.errors import BadInput
 from crosstraj.learning.evaluation import SPLITS
 from crosstraj.learning.load import read_config, read_values
 from crosstraj.runs.log import read_rows
+from crosstraj.runs.read import is_kept, metrics
 
 
 class Evaluation(NamedTuple):
@@ -42,7 +43,7 @@ def reached(run: Path, budget: int, levels: LevelSplit, rollout: float = math.in
 
     One that went on may not have stopped here to be judged: then it is not finished here.
     """
-    rows = read_rows(run / "metrics.jsonl")
+    rows = metrics(run)
     ends = [
         row["frames"]
         for row in rows
@@ -107,14 +108,17 @@ class RunData(NamedTuple):
 
 
 def find_runs(paths: Iterable[Path]) -> list[Path]:
-    """The run directories at or below these paths, each once; a path without any is refused."""
+    """The runs at or below these paths, kept ones too, each once; a path without any is refused."""
     found: dict[Path, Path] = {}
     for path in paths:
-        below = []
+        below = [path] if path.is_file() and is_kept(path) else []
         for directory, names, files in os.walk(path):
             if "config.json" in files:
                 below.append(Path(directory))
                 names.clear()  # nothing below a run is another run
+            else:
+                inside = (Path(directory) / name for name in sorted(files))
+                below += [file for file in inside if is_kept(file)]
             names.sort()
         if not below:
             raise BadInput(

@@ -15,13 +15,13 @@ from torch import Tensor
 
 from crosstraj import disk
 from crosstraj.config.dotted import as_json, differences
+from crosstraj.config.stored import FORMAT
 from crosstraj.errors import BadInput
 from crosstraj.runs import checkpoint
 from crosstraj.runs.codec import State
 from crosstraj.runs.lock import disown, own
 from crosstraj.runs.log import Log, Warn, plain_number
 
-FORMAT = 1  # of config.json
 LOGS = ("metrics.jsonl", "timing.jsonl", "episodes.jsonl")
 
 
@@ -239,8 +239,8 @@ def _settle_config(
     if found is not None:
         if found.get("format") != FORMAT:
             raise BadInput(
-                f"{path} has format {found.get('format')!r}, and this version reads {FORMAT}; "
-                "use the version of crosstraj that wrote it, or another directory"
+                f"{path} has format {found.get('format')!r}, and this version goes on with {FORMAT}"
+                "; use the version of crosstraj that wrote it, or another directory"
             )
         if found.get("identity") != identity:
             different = differences(found["config"], config)

@@ -11,7 +11,8 @@ from PIL import Image
 from crosstraj.analysis import gallery
 from crosstraj.analysis.gallery import Course, Map, Sample
 from crosstraj.cli.main import main
-from crosstraj.experiments.file import WEIGHTS, read
+from crosstraj.experiments.file import read
+from crosstraj.experiments.tables.kinds import WEIGHTS
 
 # The values of the run that tests share, as a file would have them.
 SAME = """
@@ -145,7 +146,7 @@ def test_nothing_is_drawn_of_runs_that_have_not_begun(table: str, tmp_path: Path
 def test_the_files_of_the_papers_pictures_have_the_papers_values_and_ours() -> None:
     tables = {"tsne": "maps", "temperature": "temperature", "temporal": "course"}
     for name, table in (tables | {"samples": "samples"}).items():
-        plan = read(Path(f"experiments/{name}.toml"))
+        plan = read(Path(f"experiments/paper/{name}.toml"))
         assert plan.table == table
         assert {v["preset"] for v in plan.variants.values()} == {"paper", "default"}
 

@@ -25,7 +25,7 @@ from crosstraj.experiments.tables.results import Result
 from crosstraj.objectives.base import Clustering
 from crosstraj.objectives.ctrl import CTRLConfig
 
-STUDY = Path("experiments/ising.toml")
+STUDY = Path("experiments/paper/ising.toml")
 SMALL = IsingConfig(side=8, horizon=12, goal_sweeps_most=60)
 
 

@@ -13,8 +13,8 @@ from crosstraj.config.quotas import fitting_envs
 from crosstraj.config.values import POLICIES, Config
 from crosstraj.envs import IsingConfig
 from crosstraj.errors import BadInput
-from crosstraj.experiments.file import Planned
 from crosstraj.experiments.jobs import configure
+from crosstraj.experiments.plan import Planned
 
 Capture = pytest.CaptureFixture[str]
 

@@ -118,16 +118,17 @@ def test_a_value_that_the_table_of_games_has_is_refused_on_the_command_line(capf
     )
 
 
-# The names of runs that have been made: another digest would lose them.
+# A new value or another default changes these names, and runs that were begun before are not found
+# again by the same command. Is it meant? A new value raises FORMAT, too: config/stored.py.
 @pytest.mark.parametrize(
     ("given", "digits"),
     [
-        ({"env": "bigfish"}, "bf6ffe96"),
-        ({"preset": "release", "env": "starpilot"}, "5f89a2b6"),
-        ({"method": "proto", "preset": "source"}, "7a65b4d7"),
-        ({"method": "pse", "preset": "procgen"}, "648b9ed8"),
-        ({"method": "ppo", "preset": "paper", "env": "ising"}, "f83fd8a7"),
-        ({"method": "daac", "env": "chaser", "policy.per_game": True}, "814fff8c"),
+        ({"env": "bigfish"}, "231b74d8"),
+        ({"preset": "release", "env": "starpilot"}, "78302201"),
+        ({"method": "proto", "preset": "source"}, "641e7594"),
+        ({"method": "pse", "preset": "procgen"}, "c0130ffb"),
+        ({"method": "ppo", "preset": "paper", "env": "ising"}, "1c8a2a75"),
+        ({"method": "daac", "env": "chaser", "policy.per_game": True}, "a5dee7f1"),
     ],
 )
 def test_runs_keep_their_names(given: dict[str, Any], digits: str):
@@ -137,7 +138,7 @@ def test_runs_keep_their_names(given: dict[str, Any], digits: str):
 def test_a_level_split_makes_another_run_and_is_read_back() -> None:
     plain = replace(Config(), env="A-v0")
     split = replace(plain, gymnasium=GymnasiumConfig(train_levels=20))
-    assert "gymnasium" not in to_dict(plain)
+    assert "gymnasium" not in to_dict(Config())  # a game's levels are not its
     assert from_dict(json.loads(json.dumps(to_dict(split)))) == split
     assert len({identity(config) for config in (plain, split)}) == 2
     alone = replace(split, machine=replace(split.machine, env_processes=True))

@@ -10,10 +10,10 @@ import pytest
 from crosstraj.cli.main import main
 from crosstraj.config.groups import MachineConfig
 from crosstraj.config.presets import preset
-from crosstraj.config.stored import to_dict
+from crosstraj.config.stored import FORMAT, to_dict
 from crosstraj.experiments.cost import Cost, cost_of, forecast, rates
-from crosstraj.experiments.file import Experiment, Values
 from crosstraj.experiments.jobs import Job, prepare
+from crosstraj.experiments.plan import Experiment, Values
 from tests.conftest import Trained
 from tools.ledger import ledger
 
@@ -22,12 +22,18 @@ HOUR = 3600.0
 
 
 def kept(path: Path, rows: list[dict[str, Any]], **changes: Any) -> Path:
-    """The logs of a run with 2 threads."""
-    path.mkdir(parents=True)
+    """The logs of a run with 2 threads, in a run directory or in a kept file."""
     config = replace(
         preset("ppo", "default"), encoder="laptop", machine=MachineConfig(threads=2), **changes
     )
-    (path / "config.json").write_text(json.dumps({"format": 1, "config": to_dict(config)}))
+    values = {"format": FORMAT, "config": to_dict(config)}
+    if path.suffix == ".jsonl":
+        path.parent.mkdir(parents=True, exist_ok=True)
+        rows = [{"row": "run", **values}, *({"row": "timing", **row} for row in rows)]
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        return path
+    path.mkdir(parents=True)
+    (path / "config.json").write_text(json.dumps(values))
     (path / "timing.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     return path
 
@@ -39,7 +45,7 @@ def timed(frames: int, seconds: float, processor: float | None = None) -> dict[s
 
 def jobs_of(tmp_path: Path, variants: dict[str, Values], frames: int = 1000) -> list[Job]:
     plan = Experiment("e", "t", "r", frames, ("bigfish",), (0, 1), variants, "returns")
-    return prepare(plan.runs(), tmp_path / "runs", tmp_path / "kept")
+    return prepare(plan.runs(), tmp_path / "runs", tmp_path / "kept/e")
 
 
 def test_the_processor_counts_where_it_was_asked_and_else_the_clock_times_the_threads(
@@ -68,9 +74,10 @@ def test_a_forecast_takes_the_median_of_like_runs_and_names_what_is_unknown(
     tmp_path: Path,
 ) -> None:
     """By hand: 1, 2 and 9 seconds per frame, so 1,000 frames are 2,000 seconds; half is done."""
-    for name, seconds in (("a", 1.0), ("b", 2.0), ("c", 9.0)):
-        kept(tmp_path / "kept" / name, [timed(10, 0.0, 10 * seconds)])
-    kept(tmp_path / "runs/c", [timed(10, 0.0, 9e9)])  # the same run in both places counts once
+    for seed, seconds in enumerate((1.0, 2.0, 9.0)):
+        file = tmp_path / f"kept/e/same/bigfish-s{seed}.jsonl"
+        kept(file, [timed(10, 0.0, 10 * seconds)], seed=seed)
+    kept(tmp_path / "runs/c", [timed(10, 0.0, 9e9)], seed=2)  # the same run in both counts once
     variants = {
         "same": PPO,
         "like": PPO | {"policy.epochs": 3},
@@ -98,7 +105,7 @@ def test_a_forecast_takes_the_median_of_like_runs_and_names_what_is_unknown(
 def test_a_dry_run_of_some_runs_begins_none(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    kept(tmp_path / "kept/a", [timed(10, 0.0, 36.0)])
+    kept(tmp_path / "kept/other/a/bigfish-s0.jsonl", [timed(10, 0.0, 36.0)])
     (tmp_path / "e.toml").write_text(
         "name = 'e'\ntitle = 't'\nreproduces = ''\nframes = 1000\ngames = ['bigfish', 'coinrun']\n"
         "seeds = [0]\nmethods = ['ppo']\n[base]\nencoder = 'laptop'\n"
@@ -113,7 +120,7 @@ def test_a_dry_run_of_some_runs_begins_none(
 
 
 def test_machine_values_make_runs_different_and_threads_do_not(tmp_path: Path) -> None:
-    kept(tmp_path / "kept/a", [timed(10, 5.0)])
+    kept(tmp_path / "kept/other/a/bigfish-s0.jsonl", [timed(10, 5.0)])
     known = rates([tmp_path / "kept"])
     plain, other = (jobs_of(tmp_path, {"a": PPO | {"machine.piece": n}})[0] for n in (128, 64))
     assert "no rate" not in forecast([plain], known, 1)
@@ -125,20 +132,15 @@ def test_the_ledger_counts_shared_runs_once_in_its_total_and_says_what_is_not_ke
     tmp_path: Path,
 ) -> None:
     results, files = tmp_path / "results", tmp_path / "experiments"
-    files.mkdir()
+    (files / "ours").mkdir(parents=True)
     for name, frames in (("short", 100), ("long", 200), ("unrun", 999)):
-        variant = "" if name != "unrun" else "envs = 16\n"
-        (files / f"{name}.toml").write_text(
+        (files / f"ours/{name}.toml").write_text(
             f"name = '{name}'\ntitle = 'About {name}'\nreproduces = ''\nframes = {frames}\n"
-            f"games = ['bigfish']\nseeds = [0, 1]\nmethods = ['ppo']\n[base]\n{variant}"
+            "games = ['bigfish']\nseeds = [0, 1]\nmethods = ['ppo']\n[base]\nencoder = 'laptop'\n"
         )
-    job = prepare(
-        Experiment(
-            "e", "", "", 9, ("bigfish",), (0,), {"ppo": {"method": "ppo", "preset": "default"}}, ""
-        ).runs(),
-        tmp_path,
-    )[0]
-    kept(results / "runs" / job.directory.name, [timed(n, 0.0, HOUR) for n in (100, 200)])
+    for name in ("short", "long"):  # the same run, kept by both
+        file = results / name / "ppo/bigfish-s0.jsonl"
+        kept(file, [timed(n, 0.0, HOUR) for n in (100, 200)])
     kept(results / "other/run", [timed(50, HOUR)])
     (results / "lost").mkdir()
     (results / "report").mkdir()

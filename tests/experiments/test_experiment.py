@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +19,15 @@ from crosstraj.cli.train import train
 from crosstraj.errors import BadInput
 from crosstraj.experiments import processes as batch
 from crosstraj.experiments.display import Lines
-from crosstraj.experiments.file import TABLES, read
-from crosstraj.experiments.jobs import KEPT, Job, configure, keep, prepare, reached
+from crosstraj.experiments.file import read
+from crosstraj.experiments.jobs import Job, configure, prepare
+from crosstraj.experiments.kept import kept_files
+from crosstraj.experiments.tables.kinds import TABLES
 from crosstraj.learning.signals import Interrupted
 from crosstraj.policies.daac import DAACConfig
 from tests.conftest import TINY
 
-FILES = sorted(Path("experiments").rglob("*.toml"))
+FILES = sorted(Path("experiments").glob("*/*.toml"))
 
 SMALL = """
 name = "small"
@@ -334,7 +335,11 @@ def test_every_file_in_experiments_stands_for_valid_runs(
 
 def test_there_is_a_file_for_each_table_and_figure() -> None:
     paper = {"main_table", "curves_25m", "ablations", "clusters", "keypoints", "temperature"}
-    assert paper | {"split", "all_methods", "learn"} <= {path.stem for path in FILES}
+    paper |= {"split", "ising", "tsne", "temporal", "samples", "pse_grid"}
+    assert {path.stem for path in FILES if path.parent.name == "paper"} == paper
+    assert {path.parent.name for path in FILES} == {"paper", "ours"}
+    for path in FILES:
+        assert read(path).reproduces.startswith("CTRL paper") == (path.parent.name == "paper")
 
 
 def test_the_words_for_tables_are_the_makers_there_are() -> None:
@@ -472,49 +477,6 @@ def test_progress_counts_frames_of_the_whole(tmp_path: Path) -> None:
     assert lines.budget == 2000
 
 
-def write_logs(job: Job, frames: int, budget: int | None = None) -> None:
-    job.directory.mkdir(parents=True, exist_ok=True)
-    text = json.dumps({"config": {"frames": budget or frames}, "frames": frames}) + "\n"
-    for name in (*KEPT, "weights"):
-        (job.directory / name).write_text(text)
-
-
-def test_kept_runs_are_not_run_again_and_only_finished_ones_are_kept(tmp_path: Path) -> None:
-    jobs = jobs_of(tmp_path, 2)
-    for job, frames in zip(jobs, (1000, 999), strict=True):  # the budget is 1000
-        write_logs(job, frames)
-    keep(jobs)
-    assert jobs[0].kept is not None
-    assert {path.name for path in jobs[0].kept.iterdir()} == set(KEPT)
-    assert list((tmp_path / "kept").iterdir()) == [jobs[0].kept]
-    assert jobs[0].logs == jobs[0].directory  # which may have gone on meanwhile
-    shutil.rmtree(tmp_path / "runs")
-    assert [job.finished() for job in jobs] == [True, False]
-    assert [job.frames() for job in jobs] == [1000, 0]
-    assert [job.logs for job in jobs] == [jobs[0].kept, jobs[1].directory]
-    write_logs(jobs[0], 10)  # begun anew
-    assert jobs[0].logs == jobs[0].kept
-    (trial,) = (replace(job, kept=None) for job in jobs[:1])
-    assert (trial.logs, trial.finished()) == (trial.directory, False)
-
-
-def test_the_longer_log_is_kept_and_one_that_grows_is_not_copied(tmp_path: Path) -> None:
-    (job,) = jobs_of(tmp_path, 1)
-    for frames, budget, expected in ((2000, 2000, 2000), (1500, 1500, 2000), (2500, 4000, 2000)):
-        write_logs(job, frames, budget)
-        keep([job])
-        assert job.kept is not None
-        assert reached(job.kept) == expected
-    write_logs(job, 4000)
-    keep([job])
-    assert reached(job.kept) == 4000
-    write_logs(job, 5000)
-    (job.directory / "timing.jsonl").unlink()
-    with pytest.raises(BadInput, match="cannot be kept"):
-        keep([job])
-    assert reached(job.kept) == 4000
-
-
 # --- running, in earnest
 
 
@@ -575,6 +537,8 @@ def test_an_experiment_runs_makes_its_table_and_is_then_finished(
     assert (tmp_path / "out" / "table.md").read_bytes() == first
     kept = ["--kept", str(tmp_path / "kept")]
     assert main([*command, *kept, "--keep"]) == 0
+    files_of = {path.parent for path in kept_files(tmp_path / "kept")}
+    assert files_of == {tmp_path / "kept/real/rl", tmp_path / "kept/real/frozen"}
     shutil.rmtree(tmp_path / "runs")
     capfd.readouterr()
     assert main([*command, *kept]) == 0  # a fresh clone with what was kept has nothing left to do
@@ -584,7 +548,9 @@ def test_an_experiment_runs_makes_its_table_and_is_then_finished(
     assert (tmp_path / "out" / "table.md").read_bytes() == first
 
 
-@pytest.mark.parametrize("words", [["ising.toml"], ["tsne.toml"], ["learn.toml", "--scale", ".1"]])
+@pytest.mark.parametrize(
+    "words", [["paper/ising.toml"], ["paper/tsne.toml"], ["ours/learn.toml", "--scale", ".1"]]
+)
 def test_trials_and_what_is_made_of_weights_are_not_kept(
     words: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

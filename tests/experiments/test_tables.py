@@ -14,8 +14,9 @@ from crosstraj.cli.experiment import default_out
 from crosstraj.config.stored import to_dict
 from crosstraj.errors import BadInput
 from crosstraj.experiments import random_play as chance
-from crosstraj.experiments.file import Experiment, Values, read
+from crosstraj.experiments.file import read
 from crosstraj.experiments.jobs import Job, prepare
+from crosstraj.experiments.plan import Experiment, Values
 from crosstraj.experiments.tables.make import make_table
 from crosstraj.experiments.tables.results import area, read_result
 from crosstraj.report.cells import NONE, rounded
@@ -432,13 +433,16 @@ def test_the_health_table_says_in_words_whose_rank_has_fallen(tmp_path: Path) ->
     assert all("effective rank is 3.7, and was 30.0 at first" in line for line in said)
 
 
-@pytest.mark.parametrize("name", ["learn_steps", "learn_rate", "health", "learn", "learn_1m"])
+@pytest.mark.parametrize(
+    "name", ["learn_steps", "learn_rate", "health", "learn", "learn_1m", "recipe"]
+)
 def test_the_tables_in_results_are_those_of_the_logs_kept_there(name: str, tmp_path: Path) -> None:
     """Without any run directory, as in a fresh clone."""
-    plan = read(Path(f"experiments/{name}.toml"))
-    text = make_table(plan, prepare(plan.runs(), tmp_path / "runs"), tmp_path)[0].read_text()
+    plan = read(Path(f"experiments/ours/{name}.toml"))
+    jobs = prepare(plan.runs(), tmp_path / "runs", Path("results") / name)
+    text = make_table(plan, jobs, tmp_path)[0].read_text()
     kept = Path(f"results/{name}/table.md").read_text()
-    assert text == kept, f"crosstraj experiment experiments/{name}.toml --table would change it"
+    assert text == kept, f"experiments/ours/{name}.toml --table would change it"
 
 
 # --- What codes are about

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from crosstraj.config.groups import EvaluationConfig, RepresentationConfig
+from crosstraj.config.groups import RepresentationConfig
 from crosstraj.config.methods import METHODS
 from crosstraj.config.presets import preset
 from crosstraj.config.stored import from_dict, to_dict
@@ -21,7 +21,6 @@ from crosstraj.objectives import CTRLConfig
 from crosstraj.policies.experience import experience
 from crosstraj.policies.ppo import PPOConfig
 from crosstraj.randomness import Streams
-from crosstraj.report.comparison import changed_values
 from tests.data.test_rollout import Scripted
 
 
@@ -431,31 +430,6 @@ def test_a_configuration_survives_json():
         for name in ("default", "paper", "literal", "procgen"):
             config = preset(method, name)
             assert from_dict(to_dict(config)) == config
-
-
-def test_a_value_that_came_later_leaves_earlier_runs_their_name():
-    """Runs from before had no least rank; what they wrote is read so, and written so again."""
-    paper = to_dict(preset("ctrl", "paper"))
-    assert "least_rank" not in paper["objective"]
-    assert "head_rate" not in paper["policy"]
-    assert "pooling" not in paper
-    assert from_dict(paper).pooling == "none"
-    pooled = replace(preset("ctrl", "paper"), pooling="mean")
-    assert from_dict(to_dict(pooled)) == pooled
-    assert changed_values(to_dict(pooled)) == {"pooling": "mean"}
-    fast = replace(preset("ppo", "default"), policy=PPOConfig(head_rate=4.0))
-    assert from_dict(to_dict(fast)).policy.head_rate == 4
-    assert "held_out" not in paper["evaluation"]
-    chosen = replace(Config(), evaluation=EvaluationConfig(held_out="validation"))
-    assert from_dict(to_dict(chosen)) == chosen
-    slow = replace(preset("ctrl", "default"), policy=PPOConfig())
-    assert from_dict(to_dict(slow)) == slow
-    assert changed_values(to_dict(slow)) == {"policy.head_rate": 1.0}  # a report names it
-    assert changed_values(paper) == {}
-    before = from_dict(paper)
-    assert isinstance(before.objective, CTRLConfig)
-    assert before.objective.least_rank == 0
-    assert to_dict(preset("ctrl", "default"))["objective"]["least_rank"] > 0
 
 
 @pytest.mark.parametrize(("grad", "encoder_moves"), [("ssl", True), ("none", False)])

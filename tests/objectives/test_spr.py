@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from crosstraj.config.stored import from_dict, to_dict
 from crosstraj.learning.learner import Learner
 from crosstraj.learning.optimiser import Averages
 from crosstraj.nn import ops
@@ -131,13 +130,10 @@ def test_before_the_last_relu_every_unit_of_the_last_layer_learns():
         assert bool(gradient.any()) != rectified
 
 
-def test_the_default_predicts_what_the_source_does_and_old_runs_what_they_did():
+def test_the_default_predicts_what_the_source_does():
     config = small("spr")
     assert isinstance(config.objective, SPRConfig)
     assert not config.objective.rectified
-    values = to_dict(config)
-    assert values["objective"].pop("rectified") is False
-    assert from_dict(values).objective.rectified  # type: ignore[union-attr]  # SPR's
 
 
 def test_what_comes_after_an_end_inside_a_window_changes_nothing_and_what_comes_before_does():

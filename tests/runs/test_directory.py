@@ -22,6 +22,7 @@ import torch
 
 from crosstraj import disk
 from crosstraj.config.dotted import identity_of
+from crosstraj.config.stored import FORMAT
 from crosstraj.errors import BadInput, Owned
 from crosstraj.runs import checkpoint
 from crosstraj.runs import directory as run_module
@@ -153,7 +154,7 @@ def test_the_configuration_is_written_once(tmp_path: Path) -> None:
     open_run(tmp_path / "a" / "b").close()
     path = tmp_path / "a" / "b" / "config.json"
     found = json.loads(path.read_text())
-    assert found["format"] == 1
+    assert found["format"] == FORMAT
     assert found["identity"] == identity_of(CONFIG, ["frames"])
     assert found["config"] == json.loads(json.dumps(CONFIG))
     before = path.stat()
@@ -215,8 +216,8 @@ def test_a_damaged_configuration_or_summary_is_one_sentence(tmp_path: Path, text
 def test_a_configuration_of_another_format_is_refused(tmp_path: Path) -> None:
     open_run(tmp_path).close()
     path = tmp_path / "config.json"
-    path.write_text(path.read_text().replace('"format": 1', '"format": 2'))
-    with pytest.raises(BadInput, match="has format 2, and this version reads 1"):
+    path.write_text(path.read_text().replace(f'"format": {FORMAT}', '"format": 1'))
+    with pytest.raises(BadInput, match=f"has format 1, and this version goes on with {FORMAT}"):
         open_run(tmp_path)
 
 

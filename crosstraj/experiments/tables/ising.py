@@ -7,7 +7,7 @@ Here that rule is applied to every seed on its own, and the table says how often
 import math
 from pathlib import Path
 
-from crosstraj.experiments.file import Experiment
+from crosstraj.experiments.plan import Experiment
 from crosstraj.experiments.tables.ising_pictures import draw_study, draw_task
 from crosstraj.experiments.tables.ising_runs import (
     PAPER,

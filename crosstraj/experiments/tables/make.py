@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from crosstraj.errors import BadInput
-from crosstraj.experiments.file import Experiment
 from crosstraj.experiments.jobs import Job
+from crosstraj.experiments.plan import Experiment
 from crosstraj.experiments.tables.about import about
 from crosstraj.experiments.tables.gallery import course, maps, samples, temperature
 from crosstraj.experiments.tables.health import health
@@ -20,7 +20,7 @@ from crosstraj.experiments.tables.returns import returns
 from crosstraj.experiments.tables.split import split
 
 Maker = Callable[[Experiment, list[Result], Path], list[Path]]
-MAKERS: dict[str, Maker] = {  # those of file.TABLES
+MAKERS: dict[str, Maker] = {  # those of kinds.TABLES
     "returns": returns,
     "paired": paired,
     "split": split,

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from crosstraj.experiments.file import Experiment
+from crosstraj.experiments.plan import Experiment
 from crosstraj.experiments.tables.results import Result
 from crosstraj.report.document import as_json
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from crosstraj.experiments.file import Experiment
+from crosstraj.experiments.plan import Experiment
 from crosstraj.experiments.tables.page import heading, write_page
 from crosstraj.experiments.tables.results import Result
 from crosstraj.experiments.tables.returns import by_cell, details, draw, notes

@@ -1,4 +1,4 @@
-"""What the runs of an experiment have reached, read from their directories alone."""
+"""What the runs of an experiment have reached, read from their directories or kept files."""
 
 import math
 from itertools import pairwise
@@ -9,7 +9,7 @@ from crosstraj.config.groups import LevelSplit
 from crosstraj.experiments.jobs import Job
 from crosstraj.experiments.random_play import read as read_chance
 from crosstraj.report.reading import UNREADABLE, Rows, reached
-from crosstraj.runs.log import read_rows
+from crosstraj.runs.read import timing
 
 
 class Result(NamedTuple):
@@ -43,8 +43,7 @@ def read_result(job: Job, levels: LevelSplit = "unseen") -> Result:
     known = (run.variant, run.game, run.seed, run.frames, str(directory), easy)
     try:
         found = reached(directory, run.frames, levels, job.config.rollout_frames)
-        timing = read_rows(directory / "timing.jsonl")
-        seconds = [row["seconds"] for row in timing if row["frames"] <= found.frames]
+        seconds = [row["seconds"] for row in timing(directory) if row["frames"] <= found.frames]
         speed = found.frames / sum(seconds) if seconds else math.nan
         figures: dict[str, float] = {}
         extremes: dict[str, tuple[float, float]] = {}

@@ -5,7 +5,7 @@ from itertools import cycle
 from pathlib import Path
 from textwrap import fill
 
-from crosstraj.experiments.file import Experiment
+from crosstraj.experiments.plan import Experiment
 from crosstraj.experiments.tables.page import heading, unreadable, write_page
 from crosstraj.experiments.tables.results import Result, area, counted, state_of
 from crosstraj.experiments.tables.scores import Cells, gains, mean_normalised, rangeable

@@ -8,7 +8,8 @@ median and interquartile mean over games.
 from pathlib import Path
 from statistics import fmean
 
-from crosstraj.experiments.file import Experiment, joint_of
+from crosstraj.experiments.plan import Experiment
+from crosstraj.experiments.tables.kinds import joint_of
 from crosstraj.experiments.tables.page import heading, write_page
 from crosstraj.experiments.tables.results import Result
 from crosstraj.experiments.tables.returns import by_cell, details, draw, notes

@@ -1,0 +1,76 @@
+"""The tables there are, by the words of an experiment file, and what each asks of the file.
+
+Nothing heavy is imported here; make.py has the function behind each name.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Any, get_args
+
+from crosstraj.errors import BadInput, unknown
+from crosstraj.experiments.plan import Judged, Values
+
+TABLES = {
+    "returns": "unseen and seen return, area under the curve, health, by variant and game",
+    "paired": "relative gain of each variant over `baseline`, by pairs of game and seed",
+    "split": "gain of variants `X split` or `X split Y` over variant `X joint`, by game",
+    "health": "spread, rank and clusters of the representation, and what they must be, by run",
+    "about": "what codes are about, and what they hold beyond shortcuts, by game and variant",
+    "ising": "return, silhouette and agreement with the true models, by number of clusters",
+    "samples": "random states of the largest clusters, by game and variant",
+    "maps": "t-SNE of what each snapshot meets, by variant",
+    "course": "the two losses and the likeness of consecutive clusters over training, by variant",
+    "temperature": "silhouette and unseen return over training, by temperature and preset",
+}
+WEIGHTS = ("ising", "samples", "maps", "course", "temperature")  # tables that read weights
+JUDGED = ("returns", "about")  # tables that hold one variant against each other
+# Tables that ask nothing of evaluations, and so of the levels these play.
+UNJUDGED = ("health", "about", "samples", "maps", "course")
+
+
+def joint_of(variants: Iterable[str]) -> dict[str, str]:
+    """The variant that each split one is compared with: `X joint` of `X split` or `X split Y`."""
+    found = (re.fullmatch(r"(.+) split(?: .+)?", name) for name in variants)
+    return {match[0]: f"{match[1]} joint" for match in found if match}
+
+
+def check_table(given: dict[str, Any], table: str, variants: dict[str, Values]) -> None:
+    """Does the file say what its table needs, and nothing that only another one reads?"""
+    if table == "split":
+        _check_pairs(variants)
+    levels = given.get("levels", "unseen")
+    if levels not in get_args(Judged):
+        raise unknown("levels", levels, get_args(Judged))
+    if table not in UNJUDGED:
+        _check_levels(levels, variants)
+    for key, only in (("judge", JUDGED), ("baseline", ("paired",))):
+        if key in given and table not in only:
+            tables = " or ".join(map(repr, only))
+            raise BadInput(f"{key} is for table = {tables}, and this is {table!r}; leave it out")
+        if key in given and given[key] not in variants:
+            raise unknown(f"variant for {key}", given[key], variants)
+    if table == "paired" and "baseline" not in given:
+        raise BadInput("table = 'paired' needs `baseline`: the variant to hold all others against")
+    if table == "about" and "judge" not in given:
+        raise BadInput("table = 'about' needs `judge`: the variant to hold against shortcuts")
+
+
+def _check_levels(levels: str, variants: dict[str, Values]) -> None:
+    """Does every run play the levels that the table judges by?"""
+    for name, values in variants.items():
+        held_out = values.get("evaluation.held_out", "unseen")
+        if held_out not in (levels, "both"):
+            raise BadInput(
+                f"levels={levels!r}, but variant {name!r} is evaluated with evaluation.held_out="
+                f"{held_out!r}; make them equal, or set evaluation.held_out = 'both'"
+            )
+
+
+def _check_pairs(variants: Iterable[str]) -> None:
+    names = set(variants)
+    joint = set(joint_of(names).values())
+    for name in names - joint:
+        if joint_of([name]).get(name) not in names:
+            raise BadInput(
+                f"variant {name!r}: table = 'split' compares pairs named `X joint` and `X split`"
+            )

@@ -1,0 +1,123 @@
+"""Stored configurations: whole, there and back; an earlier format is read as what its runs did."""
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from crosstraj.config.methods import METHODS
+from crosstraj.config.presets import preset
+from crosstraj.config.stored import FORMAT, UNSAID, completed, from_dict, identity, to_dict
+from crosstraj.envs import GymnasiumConfig
+from crosstraj.errors import BadInput
+from crosstraj.learning.load import read_config, read_values
+from crosstraj.report.comparison import changed_values
+
+
+def through_json(values: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(json.dumps(values))
+    return found
+
+
+def as_format_1(values: dict[str, Any]) -> dict[str, Any]:
+    """The same as a file of format 1 has it: without what is as it was before the value came."""
+    plain = through_json(values)
+    for name, before in UNSAID[1].items():
+        part, _, inner = name.rpartition(".")
+        holder = plain.get(part, {}) if part else plain
+        if holder.get(inner) == before:
+            del holder[inner]
+    plain["machine"]["bfloat16"] = plain["machine"].pop("precision", "fp32") == "bf16"
+    return {name: value for name, value in plain.items() if name != "gymnasium" or value}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_value_is_stored_and_comes_back(method: str) -> None:
+    for name in ("default", "paper", "source"):
+        config = preset(method, name)
+        values = to_dict(config)
+        assert values.keys() == asdict(config).keys() - {"ising", "gymnasium"}  # it plays a game
+        for part in ("policy", "objective", "representation", "evaluation", "machine", "saving"):
+            assert values[part].keys() == asdict(config)[part].keys()
+        assert from_dict(through_json(values)) == config
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_file_of_format_1_is_read_as_what_its_run_did(method: str, tmp_path: Path) -> None:
+    """Also where the default is another by now, as in four methods."""
+    before = preset(method, "default")
+    changes = {
+        name.partition(".")[2]: value
+        for name, value in UNSAID[1].items()
+        if name.startswith("objective.") and hasattr(before.objective, name.partition(".")[2])
+    }
+    differs = changes != {name: getattr(before.objective, name) for name in changes}
+    assert differs == (method in ("ctrl", "diayn", "pse", "spr"))
+    before = replace(before, objective=replace(before.objective, **changes))
+    old = as_format_1(to_dict(before))
+    assert "pooling" not in old
+    stored = {"format": 1, "identity": "0" * 64, "config": old}
+    (tmp_path / "config.json").write_text(json.dumps(stored))
+    assert read_config(tmp_path) == before
+    assert read_values(tmp_path) == through_json(to_dict(before))
+    assert completed(to_dict(before), 1) == through_json(to_dict(before))  # nothing is overwritten
+    if differs:
+        with pytest.raises(BadInput, match=f"objective.{next(iter(changes))} is missing"):
+            from_dict(old | {k: v for k, v in to_dict(before).items() if k != "objective"})
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("levels", [0, 20])
+@pytest.mark.parametrize("env", ["A-v0", "ising"])
+def test_other_environments_and_precisions_are_read_too(
+    env: str, levels: int, precision: Literal["fp32", "bf16"]
+) -> None:
+    config = preset("ppo", "default")
+    machine = replace(config.machine, precision=precision)
+    config = replace(config, env=env, machine=machine)
+    if env != "ising":
+        config = replace(config, gymnasium=GymnasiumConfig(train_levels=levels))
+    values = to_dict(config)
+    assert ("ising" in values, "gymnasium" in values) == (env == "ising", env != "ising")
+    assert from_dict(completed(as_format_1(values), 1)) == config
+    assert from_dict(through_json(values)) == config
+
+
+def test_a_missing_or_unknown_value_is_named() -> None:
+    values = through_json(to_dict(preset("proto", "default")))
+    for change, words in (
+        ({"envs": None}, "envs is missing"),
+        ({"policy": {**values["policy"], "clip": None}}, "policy.clip is missing"),
+        ({"policy": {**values["policy"], "speed": 1}}, "policy.speed is not known to it"),
+        ({"colour": "red"}, "colour is not known to it"),
+        ({"phases": [{"share": 1.0}]}, "phases.encoder_grad is missing"),
+    ):
+        changed = {k: v for k, v in (values | change).items() if v is not None}
+        for part in [v for v in changed.values() if isinstance(v, dict)]:
+            for name in [k for k, v in part.items() if v is None]:
+                del part[name]
+        with pytest.raises(BadInput, match=f"does not fit this version: {words}"):
+            from_dict(changed)
+
+
+def test_a_format_that_is_not_known_is_left_as_it_is() -> None:
+    values = through_json(to_dict(preset("ctrl", "paper")))
+    del values["pooling"]
+    for version in (FORMAT, FORMAT + 1, None, "1", [1]):
+        assert completed(values, version) == values
+    assert completed({"method": "mine"}, 1) == {"method": "mine"}
+
+
+def test_every_value_that_tells_runs_apart_does_and_a_report_names_it() -> None:
+    paper = preset("ctrl", "paper")
+    assert changed_values(to_dict(paper)) == {}
+    pooled = replace(paper, pooling="mean")
+    assert changed_values(to_dict(pooled)) == {"pooling": "mean"}
+    default = preset("ctrl", "default")
+    slow = replace(default, policy=replace(default.policy, head_rate=1.0))
+    assert changed_values(to_dict(slow)) == {"policy.head_rate": 1.0}
+    names = {identity(config) for config in (paper, pooled, default, slow)}
+    assert len(names) == 4
+    assert identity(replace(paper, frames=1, machine=replace(paper.machine, piece=1))) in names
