@@ -96,3 +96,8 @@ results: $(READY) outside-check learning
 # Every fault of docs/reliability.md tried on real runs: 37 minutes on two cores.
 torture: $(READY)
 	$(BIN)/python -m tests.torture
+
+.PHONY: torture-cluster
+# Nodes and drivers killed under real runs on a simulated cluster: at most 30 minutes.
+torture-cluster: $(READY)
+	$(BIN)/python -m tests.torture_cluster

@@ -19,6 +19,7 @@ from crosstraj.experiments.tables.kinds import WEIGHTS
 
 if TYPE_CHECKING:
     from crosstraj.experiments.jobs import Job
+    from crosstraj.experiments.processes import Failed
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,18 @@ class ExperimentArguments:
     """Where kept runs are, KEPT/NAME/VARIANT/GAME-sSEED.jsonl; they are not run again."""
     out: Path | None = None
     """Where the table and figure go; default: results/NAME."""
+    ray: str = ""
+    """Run on a Ray cluster: its address, `auto` on one of its machines, or `local`."""
+    shelf: Path | None = None
+    """Where run directories are kept on this machine, if the cluster's machines share no disk."""
+    cpus: float | None = None
+    """CPUs of each run on a cluster; default: what the file says, or 1."""
+    gpus: float | None = None
+    """GPUs of each run on a cluster, or the part of one; default: what the file says, or 0."""
+    resources: tuple[str, ...] = ()
+    """NAME=AMOUNT of custom Ray resources that each run takes; pins runs to one kind of node."""
+    labels: tuple[str, ...] = ()
+    """NAME=VALUE of Ray labels that a node must have; pins runs to one kind of node."""
     allow_inexact: bool = False
     """Resume runs although torch, threads or processor differ from before."""
 
@@ -62,6 +75,7 @@ class ExperimentArguments:
 def experiment(arguments: list[str]) -> None:
     """Run everything that an experiment file stands for, then make its table and figure."""
     given = parse(ExperimentArguments, "experiment", experiment.__doc__, arguments)
+    check_cluster(given)
     plan = planned(given)
     chosen = select(plan, given.only)
     if given.list:
@@ -76,7 +90,8 @@ def experiment(arguments: list[str]) -> None:
             f"{', '.join(WEIGHTS)}; leave it out"
         )
     # All of them: the table says what is missing.
-    jobs = prepare(plan.runs(), given.runs, given.kept / plan.name if whole else None)
+    place = given.shelf or given.runs
+    jobs = prepare(plan.runs(), place, given.kept / plan.name if whole else None)
     names = {run.name for run in chosen}
     wanted = [job for job in jobs if job.planned.name in names]
     if given.dry_run:
@@ -111,25 +126,45 @@ def run_and_tabulate(
     plan: Experiment, jobs: "list[Job]", wanted: "list[Job]", given: ExperimentArguments
 ) -> None:
     """Run what is wanted, then make the table of all that there is."""
-    from crosstraj.experiments import processes as batch
     from crosstraj.experiments.jobs import keep
     from crosstraj.experiments.tables.make import make_table
 
-    trouble = None
-    if not given.table:
-        trouble = batch.run_all(
-            wanted,
-            given.jobs,
-            threads=batch.share_threads(given.jobs, given.threads),
-            allow_inexact=given.allow_inexact,
-            title=plan.name,
-        )
+    trouble = None if given.table else run(plan, wanted, given)
     if given.keep:
         keep(jobs)
     for path in make_table(plan, jobs, given.out or default_out(plan)):
         print(path)
     if trouble is not None:
         raise trouble
+
+
+def run(plan: Experiment, wanted: "list[Job]", given: ExperimentArguments) -> "Failed | None":
+    """Run what is wanted here or on a cluster."""
+    from crosstraj.experiments import processes as batch
+
+    inexact = given.allow_inexact
+    if not given.ray:
+        threads = batch.share_threads(given.jobs, given.threads)
+        return batch.run_all(
+            wanted, given.jobs, threads=threads, allow_inexact=inexact, title=plan.name
+        )
+    from crosstraj.experiments.cluster import driver
+    from crosstraj.experiments.cluster.needs import needs_of
+
+    needs = needs_of(plan.cluster, given.cpus, given.gpus, given.resources, given.labels)
+    cluster = driver.Cluster(given.ray, needs, given.threads, given.shelf is not None)
+    return driver.run_all(wanted, cluster, allow_inexact=inexact, title=plan.name)
+
+
+def check_cluster(given: ExperimentArguments) -> None:
+    """Options that mean nothing together."""
+    if given.ray and given.jobs != 1:
+        raise BadInput("--jobs is for this machine; with --ray say what a run takes: --cpus")
+    if given.shelf and given.runs != Path("runs"):
+        raise BadInput("--runs and --shelf both say where run directories are; give one of them")
+    for name in ("shelf", "cpus", "gpus", "resources", "labels"):
+        if not given.ray and getattr(given, name) not in (None, ()):
+            raise BadInput(f"--{name} is for a cluster; say which one with --ray, or leave it out")
 
 
 def play_at_random(plan: Experiment, jobs: "list[Job]") -> list[str]:

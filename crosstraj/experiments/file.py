@@ -13,6 +13,9 @@
     levels = "unseen"               # what tables judge by: unseen, the default, or validation
     quick = 0.01                    # the --scale of --quick: a trial within minutes
 
+    [cluster]                       # what --ray asks of a node for each run; see cluster/needs.py
+    cpus = 2
+
     [base]                          # values of every run, by their names in the configuration
     encoder = "laptop"
 
@@ -33,6 +36,7 @@ from typing import Any
 
 from crosstraj.config.methods import METHODS, PRESETS
 from crosstraj.errors import BadInput, unknown
+from crosstraj.experiments.cluster.needs import needs_of
 from crosstraj.experiments.plan import Experiment, Values, chosen
 from crosstraj.experiments.tables.kinds import TABLES, check_table
 
@@ -49,10 +53,13 @@ KEYS: dict[str, type] = {
     "baseline": str,
     "levels": str,
     "quick": float,
+    "cluster": dict,
     "base": dict,
     "variants": dict,
 }
-OPTIONAL = ("methods", "table", "judge", "baseline", "levels", "quick", "base", "variants")
+OPTIONAL = (
+    *("methods", "table", "judge", "baseline", "levels", "quick", "cluster", "base", "variants"),
+)
 RESERVED = {
     "env": "games",
     "seed": "seeds",
@@ -107,6 +114,7 @@ def _experiment(given: dict[str, Any]) -> Experiment:
                 if one not in given[what]:
                     raise BadInput(f"variants.{name}.{what}: {one!r} is not in {what} above")
     check_table(given, table, variants)
+    needs_of(given.get("cluster", {}))  # refuses what it cannot mean
     return Experiment(
         given["name"],
         given["title"],
@@ -120,6 +128,7 @@ def _experiment(given: dict[str, Any]) -> Experiment:
         given.get("judge", ""),
         given.get("baseline", ""),
         given.get("levels", "unseen"),
+        given.get("cluster", {}),
     )
 
 

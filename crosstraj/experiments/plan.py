@@ -4,7 +4,7 @@
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Judged = Literal["unseen", "validation"]
@@ -58,6 +58,7 @@ class Experiment:
     judge: str = ""  # the variant that is held against each other; none
     baseline: str = ""  # the variant that all others are paired with; none
     levels: Judged = "unseen"  # what variants are judged by, beside the levels they trained on
+    cluster: dict[str, Any] = field(default_factory=dict)  # what --ray asks of a node for each run
     scale: float = 1.0
 
     def runs(self) -> list[Planned]:

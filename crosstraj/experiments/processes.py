@@ -9,21 +9,16 @@ import sys
 import time
 from pathlib import Path
 
-from rich.console import Console, Group
-from rich.live import Live
-from rich.progress import BarColumn, Progress, TextColumn
-from rich.table import Table
-
 from crosstraj.config.methods import words_for
 from crosstraj.cores import usable_cores
 from crosstraj.errors import BadInput, Refusal
+from crosstraj.experiments.display import display_for
 from crosstraj.experiments.jobs import Job
 from crosstraj.experiments.plan import Value
-from crosstraj.learning.display import Rate
+from crosstraj.experiments.said import last_line
 from crosstraj.learning.signals import Interrupted, Stop
 
 LOOK = 0.3  # seconds between two looks at the children
-SPEAK = 30.0  # seconds between two lines where there is no terminal
 
 
 class Failed(Refusal):
@@ -61,7 +56,7 @@ def run_all(
                 process.send_signal(number)
 
     asked = False
-    with Stop(hand_on) as stop, _display(jobs, title) as display:
+    with Stop(hand_on) as stop, display_for(jobs, title) as display:
         kept = sum(job.logs == job.kept for job in jobs)
         where = f" ({kept} of them kept from before)" if kept else ""
         display.say(f"{title}: {len(jobs) - len(todo)} of {len(jobs)} runs are finished{where}")
@@ -80,9 +75,11 @@ def run_all(
                     del running[job]
                     if code:
                         (stopped if asked else failed)[job.planned.name] = code
-                    end = f"ended with exit code {code}: {_last(job.log)}" if code else "is done"
+                    end = (
+                        f"ended with exit code {code}: {last_line(job.log)}" if code else "is done"
+                    )
                     display.say(f"{display.place(job)} {end}")
-                    display.done[job] = job.frames()
+                    display.ended(job, code)
                 display.show(list(running))
         finally:
             for process in running.values():  # only when something went wrong here
@@ -100,14 +97,20 @@ def _ended(running: dict[Job, subprocess.Popen[bytes]]) -> list[tuple[Job, int]]
     return [(job, 128 - code if code < 0 else code) for job, code in codes if code is not None]
 
 
-def _start(job: Job, threads: int, allow_inexact: bool) -> subprocess.Popen[bytes]:
-    more: dict[str, Value] = {"saving.runs": str(job.config.saving.runs)}
+def words_of(job: Job, threads: int, allow_inexact: bool) -> list[str]:
+    """What comes after `crosstraj` in the command of a run, but for --saving.runs."""
+    more: dict[str, Value] = {}
     if threads:
         more["machine.threads"] = threads
     if allow_inexact:
         more["allow_inexact"] = True
-    command = [sys.executable, "-m", "crosstraj", *job.planned.command(more)]
-    command += words_for(job.config.method)
+    own = words_for(job.config.method)  # a flag and a file: the process may begin elsewhere
+    return [*job.planned.command(more), *own[:1], *(str(Path(file).resolve()) for file in own[1:])]
+
+
+def _start(job: Job, threads: int, allow_inexact: bool) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "crosstraj", *words_of(job, threads, allow_inexact)]
+    command += ["--saving.runs", str(job.config.saving.runs)]
     try:
         job.log.parent.mkdir(parents=True, exist_ok=True)
         log = job.log.open("ab")
@@ -119,87 +122,3 @@ def _start(job: Job, threads: int, allow_inexact: bool) -> subprocess.Popen[byte
         return subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
         )
-
-
-def _last(log: Path) -> str:
-    """The last line that a process said."""
-    lines = log.read_text(errors="replace").split("\n") if log.exists() else []
-    return next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
-
-
-# --- one progress display for all
-
-
-class Lines:
-    """Lines on standard output: when a run begins or ends, and one now and then."""
-
-    def __init__(self, jobs: list[Job], title: str) -> None:
-        self.order = {job.planned.name: index for index, job in enumerate(jobs, 1)}
-        self.title = title
-        self.budget = sum(job.planned.frames for job in jobs)
-        self.done = {job: job.frames() for job in jobs}
-        self.rate = Rate(self.budget)
-        self.rate(sum(self.done.values()))
-        self.spoke = time.monotonic()
-
-    def __enter__(self) -> "Lines":
-        return self
-
-    def __exit__(self, *_: object) -> None: ...
-
-    def place(self, job: Job) -> str:
-        return f"run {self.order[job.planned.name]} of {len(self.order)}, {job.planned.name},"
-
-    def say(self, sentence: str) -> None:
-        print(sentence, flush=True)
-
-    def measure(self, running: list[Job]) -> tuple[int, float, str]:
-        """Frames done of the whole, frames per second, time left."""
-        for job in running:
-            self.done[job] = job.frames()
-        frames = sum(self.done.values())
-        return frames, *self.rate(frames)
-
-    def show(self, running: list[Job]) -> None:
-        if not running or time.monotonic() - self.spoke < SPEAK:
-            return
-        self.spoke = time.monotonic()
-        frames, rate, left = self.measure(running)
-        now = "; ".join(f"{self.place(job)} {self.done[job]:,}" for job in running)
-        print(f"{frames:,}/{self.budget:,} frames  {rate:.0f}/s  {left} left  ({now})", flush=True)
-
-
-class Bars(Lines):
-    """A bar for the whole and a line for each run under way, redrawn in place."""
-
-    def __init__(self, jobs: list[Job], title: str) -> None:
-        super().__init__(jobs, title)
-        self.bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=None),
-            TextColumn("{task.completed:,}/{task.total:,} frames"),
-        )
-        self.task = self.bar.add_task(title, total=self.budget)
-        self.live = Live(console=Console(), refresh_per_second=2)
-
-    def __enter__(self) -> "Bars":
-        self.live.__enter__()
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        self.live.__exit__(None, None, None)
-
-    def say(self, sentence: str) -> None:
-        self.live.console.print(sentence, markup=False, highlight=False)
-
-    def show(self, running: list[Job]) -> None:
-        frames, rate, left = self.measure(running)
-        self.bar.update(self.task, completed=frames)
-        table = Table("run", "frames", "of", title=f"{rate:.0f} frames/s, {left} left")
-        for job in running:
-            table.add_row(self.place(job), f"{self.done[job]:,}", f"{job.planned.frames:,}")
-        self.live.update(Group(self.bar, table))
-
-
-def _display(jobs: list[Job], title: str) -> Lines:
-    return Bars(jobs, title) if sys.stdout.isatty() else Lines(jobs, title)

@@ -18,6 +18,7 @@ from crosstraj.cli.main import main
 from crosstraj.cli.train import train
 from crosstraj.errors import BadInput
 from crosstraj.experiments import processes as batch
+from crosstraj.experiments.display import Lines
 from crosstraj.experiments.file import read
 from crosstraj.experiments.jobs import Job, configure, prepare
 from crosstraj.experiments.kept import kept_files
@@ -471,7 +472,7 @@ def test_progress_counts_frames_of_the_whole(tmp_path: Path) -> None:
         rows = [json.dumps({"row": "update", "frames": n}) + "\n" for n in (128, frames)]
         (job.directory / "metrics.jsonl").write_text("".join(rows) + '{"row": "upd')
     assert [job.frames() for job in jobs] == [1000, 256]  # at most the budget; no half row
-    lines = batch.Lines(jobs, "small")
+    lines = Lines(jobs, "small")
     assert lines.measure(jobs)[0] == 1256
     assert lines.budget == 2000
 

@@ -1,0 +1,68 @@
+"""The display of an experiment: runs finished and failed, and the table so far."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from crosstraj.experiments import display
+from crosstraj.experiments.display import Lines, Standing
+from crosstraj.experiments.file import read
+from crosstraj.experiments.jobs import Job, prepare
+
+FILE = """
+name = "many"
+title = "Many"
+reproduces = "Nothing."
+frames = 1_000
+games = ["bigfish", "coinrun"]
+seeds = [0, 1, 2, 3, 4, 5, 6]
+methods = ["ppo", "curl"]
+"""
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> dict[str, Job]:
+    (tmp_path / "file.toml").write_text(FILE)
+    made = prepare(read(tmp_path / "file.toml").runs(), tmp_path / "runs", None)
+    return {job.planned.name: job for job in made}
+
+
+def finish(job: Job, **summary: float) -> None:
+    job.directory.mkdir(parents=True)
+    (job.directory / "summary.json").write_text(json.dumps({"frames": 1000, **summary}))
+    (job.directory / "metrics.jsonl").write_text('{"row": "update", "frames": 1000}\n')
+
+
+def test_the_table_so_far_is_the_mean_of_finished_runs(jobs: dict[str, Job]) -> None:
+    finish(jobs["ppo/bigfish/s0"], unseen_return=1.0)
+    standing = Standing(list(jobs.values()))
+    assert standing.words() == "1 of 28 runs finished"
+    finish(jobs["ppo/bigfish/s1"], unseen_return=2.5)
+    finish(jobs["ppo/coinrun/s0"], validation_return=7.0)
+    finish(jobs["curl/coinrun/s0"])  # was evaluated on seen levels alone
+    for name in ("ppo/bigfish/s1", "ppo/coinrun/s0", "curl/coinrun/s0"):
+        standing.ended(jobs[name], 0)
+    standing.ended(jobs["curl/bigfish/s0"], 70)
+    assert standing.words() == "4 of 28 runs finished, 1 failed"
+    assert standing.rows() == [
+        ["return so far", "bigfish", "coinrun"],
+        ["ppo", "1.75 (2)", "7.00 (1)"],
+    ]
+    assert Standing([jobs["curl/bigfish/s0"]]).rows() == []
+
+
+def test_lines_name_a_few_runs_and_count_the_rest(
+    jobs: dict[str, Job], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(display, "SPEAK", 0.0)
+    monkeypatch.setattr(display, "TABULATE", 0.0)
+    lines = Lines(list(jobs.values()), "many")
+    finish(jobs["ppo/bigfish/s0"], unseen_return=1.0)
+    lines.ended(jobs["ppo/bigfish/s0"], 0)
+    lines.show(list(jobs.values())[1:16])
+    line, *table = capsys.readouterr().out.splitlines()
+    assert line.startswith("1,000/28,000 frames  ")
+    assert "  1 of 28 runs finished  (run 2 of 28, curl/bigfish/s0, 0; " in line
+    assert line.endswith("; and 3 more)")
+    assert table == ["return so far  bigfish  coinrun", "ppo  1.00 (1)  -"]
