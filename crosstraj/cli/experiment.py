@@ -3,10 +3,11 @@
 Nothing heavy is imported before something is run: `--list` answers at once.
 """
 
+import re
 import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from crosstraj.cli.options import POSITIONAL
 from crosstraj.cli.parse import parse
@@ -37,8 +38,8 @@ class ExperimentArguments:
     """A trial: scales the number of frames, games and seeds by X; keeps the first ones listed."""
     quick: bool = False
     """A trial within minutes: the scale that the file names."""
-    jobs: int | Literal["auto"] = 1
-    """Runs at a time; auto does what is fastest: one run per core, each with one thread."""
+    jobs: str = "1"
+    """Runs at a time, or auto, which is fastest: one run per core, each with one thread."""
     threads: int = 0
     """CPU threads of each run; 0 divides the cores among the jobs."""
     runs: Path = Path("runs")
@@ -85,8 +86,8 @@ def experiment(arguments: list[str]) -> None:
 
 def planned(given: ExperimentArguments) -> Experiment:
     """The experiment of the file, at the scale that was asked for."""
-    if given.jobs != "auto":
-        check_range(given, "--", "jobs", at_least=1)
+    if given.jobs != "auto" and not re.fullmatch(r"0*[1-9]\d*", given.jobs):
+        raise BadInput(f"--jobs={given.jobs}: must be auto, or a number of at least 1")
     check_range(given, "--", "threads", at_least=0)
     if given.quick and given.scale is not None:
         raise BadInput("--quick is a scale of its own; give either --quick or --scale")
@@ -109,7 +110,7 @@ def run_and_tabulate(
 
     trouble = None
     if not given.table:
-        at_once = batch.packed(len(wanted)) if given.jobs == "auto" else given.jobs
+        at_once = batch.packed(len(wanted)) if given.jobs == "auto" else int(given.jobs)
         trouble = batch.run_all(
             wanted,
             at_once,

@@ -239,7 +239,7 @@ def test_a_bad_file_gets_one_sentence_and_starts_nothing(
         (["--scale", "1.5"], "--scale=1.5"),
         (["--scale", "nan"], "--scale=nan"),
         (["--jobs", "0"], "--jobs=0"),
-        (["--jobs", "all"], "--jobs"),
+        (["--jobs", "all"], "--jobs=all: must be auto, or a number"),
         (["--threads", "-1"], "--threads=-1"),
         (["--only", "maze"], "none of 20 runs, such as 'ctrl:paper narrow/bigfish/s0'"),
     ],
