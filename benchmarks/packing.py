@@ -72,6 +72,7 @@ def packings(configs: dict[str, Config | None], steps: int, turns: int) -> dict[
             f"{one:.0f} frames/s as one run of {cores} threads, {many:.0f} as {cores} runs of one "
             f"thread ({many / one:.2f} times as many)"
         )
+        print(f"  {name}: {told[f'the machine in sum, {name}']}", flush=True)
     return told
 
 
@@ -84,8 +85,7 @@ def main() -> None:
     given = parser.parse_args()
     ours = configurations()
     configs = {"ppo": ours["ppo"], "ctrl": ours["ctrl"], "stable-baselines3": None}
-    for name, words in packings(configs, given.steps, given.turns).items():
-        print(f"{name}: {words}", flush=True)
+    packings(configs, given.steps, given.turns)
 
 
 if __name__ == "__main__":
