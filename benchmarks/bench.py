@@ -7,7 +7,6 @@ settings of another; the limit is timed between the turns. Prints a table; write
 import argparse
 import json
 import multiprocessing
-import shutil
 import statistics
 import tempfile
 import time
@@ -20,7 +19,7 @@ import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from benchmarks.contenders import GAME, Ours, StableBaselines3, Textbook
+from benchmarks.contenders import GAME, STEPS, Ours, StableBaselines3, Textbook
 from benchmarks.kernels import ceiling, our_ceiling
 from benchmarks.machine import (
     Limit,
@@ -29,28 +28,35 @@ from benchmarks.machine import (
     peak_memory,
     seconds_to_first_step,
 )
+from benchmarks.packing import packings
 from crosstraj.config.groups import MachineConfig
 from crosstraj.config.presets import preset
 from crosstraj.config.values import Config
+from crosstraj.nn.compiler import compiler, has_bf16
 from crosstraj.nn.native import keep_memory
 
 PARTS = ("environment", "acting", "objective", "policy", "rest")
 
 
 def configurations() -> dict[str, Config]:
-    """What is timed of ours: one epoch, 32 x 256, 8 minibatches; C kernels where there is a cc."""
+    """What is timed of ours: one epoch, 32 x 256, 8 minibatches; C kernels where there is a
+    compiler, and bf16 as well where the processor has it."""
     native = MachineConfig(kernels="native", piece=256)
-    machine = native if shutil.which("cc") else MachineConfig()
+    machine = native if compiler() else MachineConfig(kernels="torch")
+    bf16 = replace(machine, precision="bf16", piece=128)
     ctrl = replace(preset("ctrl", "paper"), env=GAME, machine=machine)
     ppo = replace(preset("ppo", "paper"), env=GAME, machine=machine)
     situations = replace(preset("situations", "default"), env=GAME, machine=machine)
-    return {
+    rows = {
         "ppo": ppo,
         "ppo, stretches": replace(ppo, policy=situations.policy),  # the minibatches of the next
         "situations": situations,
         "ctrl": ctrl,
         "ctrl, policy first": replace(ctrl, order="policy"),
     }
+    if has_bf16():
+        rows |= {"ppo, bf16": replace(ppo, machine=bf16), "ctrl, bf16": replace(ctrl, machine=bf16)}
+    return rows
 
 
 PEERS: dict[str, type[StableBaselines3] | type[Textbook]] = {
@@ -163,7 +169,9 @@ def table(report: dict[str, Any]) -> str:
 def figures_of(rows: dict[str, dict[str, float]]) -> dict[str, str]:
     """The ratios that people ask for."""
     rate = {name: row["frames_per_second"] for name, row in rows.items()}
-    return {
+    both = [name for name in ("ppo", "ctrl") if f"{name}, bf16" in rate]
+    faster = {f"bf16 over fp32, {n}": f"{rate[f'{n}, bf16'] / rate[n]:.2f}" for n in both}
+    return faster | {
         "PPO over Stable-Baselines3": f"{rate['ppo'] / rate['stable-baselines3']:.2f}",
         "PPO over the textbook loop": f"{rate['ppo'] / rate['textbook']:.2f}",
         "CTRL, policy first, over PPO": f"{rate['ctrl, policy first'] / rate['ppo']:.2f}",
@@ -219,6 +227,8 @@ def main() -> None:
         keep_memory()
         for kind, fraction in our_ceiling(configs["ppo"].machine.piece, limit.measure).items():
             figures[f"our convolution kernels alone, {kind}"] = f"{fraction:.0%} of the limit"
+    configs_packed = {"ppo": configs["ppo"], "ctrl": configs["ctrl"], "stable-baselines3": None}
+    figures |= packings(configs_packed, STEPS, turns=2)
     for low in (False, True):
         figures[f"peak memory, paper preset{', low memory' * low}"] = f"{memory(low) / 1e9:.2f} GB"
     for command in (["--help"], ["methods"], ["train", "--help"]):

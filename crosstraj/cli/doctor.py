@@ -1,16 +1,15 @@
-"""A look at the machine: what is there, what is missing and how to get it.
+"""A look at the machine: what is there, what is missing, how fast it is, and what would help.
 
 Imports nothing that could itself be missing.
 """
 
-import os
 import platform
 import time
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
 from crosstraj.cli.parse import parse
-from crosstraj.cores import usable_cores
+from crosstraj.cores import memory, usable_cores
 from crosstraj.errors import Refusal
 
 NEEDED = (
@@ -29,13 +28,16 @@ OPTIONAL = {"ale-py": "crosstraj[atari]", "minigrid": "crosstraj[minigrid]"}
 class DoctorArguments:
     seconds: float = 5.0
     """How long to play."""
+    training: float = 10.0
+    """How long to train, to say how fast this machine is; 0 leaves it out."""
 
 
 def doctor(arguments: list[str]) -> None:
-    """Check this machine: versions, cores, memory, and a few seconds of the game engine."""
+    """Check this machine: versions, cores, memory, the game engine, and how fast it trains."""
     given = parse(DoctorArguments, "doctor", doctor.__doc__, arguments)
     if not examine_machine(given.seconds):
         raise Refusal("something is missing or broken: see above")
+    foretell_training(given.training)
 
 
 def examine_machine(seconds: float) -> bool:
@@ -45,8 +47,7 @@ def examine_machine(seconds: float) -> bool:
     advice = "" if fine else "  <- the game engine has wheels for 3.11, 3.12 and 3.13 only"
     _show("python", f"{python}{advice}")
     _show("machine", f"{platform.machine()}, {usable_cores()} cores")
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    _show("memory", f"{memory:.1f} GiB (a default run needs about 3)")
+    _show("memory", f"{memory():.1f} GiB (a default run needs about 3)")
     for package in NEEDED:
         found = _version(package)
         fine &= found is not None
@@ -54,6 +55,22 @@ def examine_machine(seconds: float) -> bool:
     for package, extra in OPTIONAL.items():
         _show(package, _version(package) or f"not installed (optional: pip install {extra!r})")
     return fine and _test_engine(seconds)
+
+
+def foretell_training(seconds: float) -> None:
+    """Print what a run will do here: kernels, precision, threads and, if asked for, its speed."""
+    from crosstraj.learning.speed import frames_per_second, kernels_for
+    from crosstraj.nn.compiler import has_bf16
+
+    _show("kernels", kernels_for("fp32").removeprefix("kernels: "))
+    has = has_bf16()
+    advice = "--machine.precision bf16 would be faster" if has else "this processor has no bf16"
+    _show("precision", f"fp32; {advice}")
+    _show("threads", f"{usable_cores()} (one run; --jobs auto for many: one thread each)")
+    for precision in ("fp32", "bf16") if has else ("fp32",):
+        if seconds:
+            rate = frames_per_second(precision, seconds / (2 if has else 1))
+            _show("training", f"{rate:,.0f} frames/s: PPO, full encoder, one epoch, {precision}")
 
 
 def _show(name: str, what: str) -> None:

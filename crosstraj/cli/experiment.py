@@ -3,6 +3,7 @@
 Nothing heavy is imported before something is run: `--list` answers at once.
 """
 
+import re
 import shlex
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -44,8 +45,8 @@ class ExperimentArguments:
     """A trial: scales the number of frames, games and seeds by X; keeps the first ones listed."""
     quick: bool = False
     """A trial within minutes: the scale that the file names."""
-    jobs: int = 1
-    """Runs at a time."""
+    jobs: str = "1"
+    """Runs at a time, or auto, which is fastest: one run per core, each with one thread."""
     threads: int = 0
     """CPU threads of each run; 0 divides the cores among the jobs."""
     runs: Path = Path("runs")
@@ -107,7 +108,8 @@ def experiment(arguments: list[str]) -> None:
 
 def planned(given: ExperimentArguments) -> Experiment:
     """The experiment of the file, at the scale that was asked for."""
-    check_range(given, "--", "jobs", at_least=1)
+    if given.jobs != "auto" and not re.fullmatch(r"0*[1-9]\d*", given.jobs):
+        raise BadInput(f"--jobs={given.jobs}: must be auto, or a number of at least 1")
     check_range(given, "--", "threads", "cores", "price", at_least=0)
     if (given.cores or given.price) and not given.dry_run:
         raise BadInput("--cores and --price are for --dry-run; the runs take --jobs and --threads")
@@ -144,9 +146,10 @@ def run(plan: Experiment, wanted: "list[Job]", given: ExperimentArguments) -> "F
 
     inexact = given.allow_inexact
     if not given.ray:
-        threads = batch.share_threads(given.jobs, given.threads)
+        at_once = batch.packed(len(wanted)) if given.jobs == "auto" else int(given.jobs)
+        threads = batch.share_threads(at_once, given.threads)
         return batch.run_all(
-            wanted, given.jobs, threads=threads, allow_inexact=inexact, title=plan.name
+            wanted, at_once, threads=threads, allow_inexact=inexact, title=plan.name
         )
     from crosstraj.experiments.cluster import driver
     from crosstraj.experiments.cluster.needs import needs_of
@@ -158,7 +161,7 @@ def run(plan: Experiment, wanted: "list[Job]", given: ExperimentArguments) -> "F
 
 def check_cluster(given: ExperimentArguments) -> None:
     """Options that mean nothing together."""
-    if given.ray and given.jobs != 1:
+    if given.ray and given.jobs != ExperimentArguments.jobs:
         raise BadInput("--jobs is for this machine; with --ray say what a run takes: --cpus")
     if given.shelf and given.runs != Path("runs"):
         raise BadInput("--runs and --shelf both say where run directories are; give one of them")

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from crosstraj.config.methods import words_for
-from crosstraj.cores import usable_cores
+from crosstraj.cores import memory, usable_cores
 from crosstraj.errors import BadInput, Refusal
 from crosstraj.experiments.display import display_for
 from crosstraj.experiments.jobs import Job
@@ -19,6 +19,7 @@ from crosstraj.experiments.said import last_line
 from crosstraj.learning.signals import Interrupted, Stop
 
 LOOK = 0.3  # seconds between two looks at the children
+RUN_MEMORY = 3.0  # GiB that a run of the full size needs
 
 
 class Failed(Refusal):
@@ -30,6 +31,16 @@ class Failed(Refusal):
             f"{len(codes)} of {total} runs failed: {several}; the same command tries them again"
         )
         self.exit_code = next(iter(codes.values())) if len(set(codes.values())) == 1 else 1
+
+
+def packed(runs: int) -> int:
+    """How many runs at a time are fastest: as many as there are cores, of one thread each.
+
+    Two runs of one thread do more than one run of two, whose threads wait for each other
+    (`make bench` measures both). It depends on all runs that were asked for, finished or not:
+    threads round differently, so the same command must always choose the same.
+    """
+    return max(1, min(runs, usable_cores(), int(memory() / RUN_MEMORY)))
 
 
 def share_threads(jobs: int, threads: int) -> int:

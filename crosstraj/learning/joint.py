@@ -46,9 +46,11 @@ def scale_within(own: Tensor, policy: Tensor, most: float) -> Tensor:
 
     1 where nothing is bounded: `most` is 0, or there is no other gradient to be held against.
     """
-    if not most or not policy > 0:
-        return torch.ones_like(own)
-    return (most * policy / own.clamp(min=torch.finfo(own.dtype).tiny)).clamp(max=1)
+    one = torch.ones_like(own)
+    if not most:
+        return one
+    within = (most * policy / own.clamp(min=torch.finfo(own.dtype).tiny)).clamp(max=1)
+    return torch.where(policy > 0, within, one)  # not an `if`, which would wait for the device
 
 
 def summed(
@@ -57,9 +59,10 @@ def summed(
     """Gives the encoder both gradients; returns the objective's part, bounded, and their ratio
     before it was."""
     figures = {}
-    if policy and own and norm(policy) > 0 and norm(own) > 0:  # else there is no ratio
-        figures["gradient_ratio"] = norm(own) / norm(policy)
-        figures["gradient_scale"] = scale_within(norm(own), norm(policy), most)
+    norms = norm(own), norm(policy)
+    if policy and own and torch.minimum(*norms) > 0:  # else there is no ratio
+        figures["gradient_ratio"] = norms[0] / norms[1]
+        figures["gradient_scale"] = scale_within(*norms, most)
         own = {name: figures["gradient_scale"] * gradient for name, gradient in own.items()}
     give(encoder, policy, own)
     return own, figures

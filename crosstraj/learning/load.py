@@ -37,7 +37,10 @@ def load(run: Path, step: int | None = None, machine: MachineConfig | None = Non
     """
     config = read_config(run)
     weights, frames = read_weights(run, step)
-    trained = untrained(replace(config, machine=machine or config.machine))
+    machine = machine or config.machine
+    if machine.kernels == "native":  # to be looked at where there is no compiler, too
+        machine = replace(machine, kernels="auto")
+    trained = untrained(replace(config, machine=machine))
     try:
         put_on(weights, trained.agent, trained.objective)
     except BadInput as error:

@@ -406,10 +406,11 @@ def test_methods_lists_every_method_and_preset_with_its_source(capfd: Capture) -
 
 
 def test_doctor_finds_nothing_wrong_here(capfd: Capture) -> None:
-    code, out, _ = answer(capfd, "doctor", "--seconds", "0.1")
+    code, out, _ = answer(capfd, "doctor", "--seconds", "0.1", "--training", "0")
     assert code == 0
     assert re.search(r"^engine +fine: [\d,]+ frames/s", out, re.MULTILINE)
     assert re.search(r"^torch +\d", out, re.MULTILINE)
+    assert not re.search(r"^training", out, re.MULTILINE)
 
 
 def test_doctor_names_what_is_missing_and_how_to_get_it(

@@ -241,6 +241,7 @@ def test_a_bad_file_gets_one_sentence_and_starts_nothing(
         (["--scale", "1.5"], "--scale=1.5"),
         (["--scale", "nan"], "--scale=nan"),
         (["--jobs", "0"], "--jobs=0"),
+        (["--jobs", "all"], "--jobs=all: must be auto, or a number"),
         (["--threads", "-1"], "--threads=-1"),
         (["--only", "maze"], "none of 20 runs, such as 'ctrl:paper narrow/bigfish/s0'"),
     ],
@@ -422,6 +423,15 @@ for word in ("begin", "end"):
         now += 1 if word == "begin" else -1
         most = max(most, now)
     assert most == 2
+
+
+def test_auto_packs_one_run_per_core_as_far_as_runs_and_memory_go(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(batch, "usable_cores", lambda: 8)
+    for gib, packed in ((64.0, [1, 2, 8, 8]), (10.0, [1, 2, 3, 3]), (1.0, [1, 1, 1, 1])):
+        monkeypatch.setattr(batch, "memory", lambda gib=gib: gib)
+        assert [batch.packed(runs) for runs in (1, 2, 8, 100)] == packed
 
 
 def test_cores_are_divided_among_jobs(monkeypatch: pytest.MonkeyPatch) -> None:

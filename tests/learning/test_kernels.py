@@ -112,6 +112,12 @@ def test_a_run_records_its_kernels_and_is_not_resumed_on_others(tmp_path, monkey
     assert "as when this run began" in capfd.readouterr().err
 
 
+def test_a_run_that_asked_for_our_kernels_is_loaded_without_a_compiler(trained, monkeypatch):
+    monkeypatch.setenv("CC", "no-such-compiler")
+    machine = replace(read_config(trained.directory).machine, kernels="native")
+    assert load(trained.directory, machine=machine).configuration.machine.kernels == "auto"
+
+
 def test_a_run_that_was_written_with_the_former_switch_can_be_read(trained, tmp_path: Path):
     values = to_dict(read_config(trained.directory))
     del values["machine"]["precision"]

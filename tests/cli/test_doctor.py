@@ -1,0 +1,54 @@
+"""What `crosstraj doctor` foretells of training on a machine."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from crosstraj.cli import doctor
+from crosstraj.config.presets import preset
+from crosstraj.learning import speed
+from crosstraj.nn import compiler
+
+Capture = pytest.CaptureFixture[str]
+
+
+def test_doctor_says_what_a_run_will_do_here(
+    monkeypatch: pytest.MonkeyPatch, capfd: Capture
+) -> None:
+    spent: list[tuple[str, float]] = []
+
+    def timed(precision: str, seconds: float) -> float:
+        spent.append((precision, seconds))
+        return 1234.5 if precision == "fp32" else 2000.4
+
+    monkeypatch.setattr(speed, "frames_per_second", timed)
+    monkeypatch.setattr(doctor, "usable_cores", lambda: 3)
+    monkeypatch.setenv("CC", "no-such-compiler")
+    compiler.forget()
+    for bf16, asked in ((True, [("fp32", 4.0), ("bf16", 4.0)]), (False, [("fp32", 8.0)])):
+        spent.clear()
+        monkeypatch.setattr(compiler, "has_bf16", lambda bf16=bf16: bf16)
+        doctor.foretell_training(8.0)
+        out = capfd.readouterr().out
+        assert "kernels         torch's convolutions (there is no C compiler; install gcc" in out
+        assert ("--machine.precision bf16 would be faster" in out) is bf16
+        assert "threads         3 (one run" in out
+        assert "training        1,234 frames/s: PPO, full encoder, one epoch, fp32" in out
+        assert ("2,000 frames/s" in out) is bf16
+        assert spent == asked
+
+
+def test_the_speed_of_training_is_frames_by_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three updates of 64 frames are counted, by a clock that moves a second at each look."""
+    tiny = preset("ppo", "paper")
+    tiny = replace(tiny, envs=4, rollout_steps=16, encoder="laptop")
+    monkeypatch.setattr(speed, "trial", lambda precision: tiny)
+    ticks = iter(range(100))
+    monkeypatch.setattr(speed, "time", SimpleNamespace(monotonic=lambda: float(next(ticks))))
+    done: list[int] = []
+    update = speed._update
+    monkeypatch.setattr(speed, "_update", lambda training: (done.append(1), update(training)))
+    # Looks: begin 0; 1 after one update and 2 after two are less than 3 s; 3 after three; end 4.
+    assert speed.frames_per_second("fp32", 3.0) == 3 * 64 / 4
+    assert len(done) == 4
