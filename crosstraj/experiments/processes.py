@@ -12,10 +12,10 @@ from pathlib import Path
 from crosstraj.config.methods import words_for
 from crosstraj.cores import memory, usable_cores
 from crosstraj.errors import BadInput, Refusal
-from crosstraj.experiments.display import display_for
 from crosstraj.experiments.jobs import Job
 from crosstraj.experiments.plan import Value
 from crosstraj.experiments.said import last_line
+from crosstraj.experiments.standing import display_for
 from crosstraj.learning.signals import Interrupted, Stop
 
 LOOK = 0.3  # seconds between two looks at the children

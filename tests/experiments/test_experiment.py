@@ -18,10 +18,10 @@ from crosstraj.cli.main import main
 from crosstraj.cli.train import train
 from crosstraj.errors import BadInput
 from crosstraj.experiments import processes as batch
-from crosstraj.experiments.display import Lines
 from crosstraj.experiments.file import read
 from crosstraj.experiments.jobs import Job, configure, prepare
 from crosstraj.experiments.kept import kept_files
+from crosstraj.experiments.standing import Lines
 from crosstraj.experiments.tables.kinds import TABLES
 from crosstraj.learning.signals import Interrupted
 from crosstraj.policies.daac import DAACConfig

@@ -18,9 +18,9 @@ from crosstraj.cores import usable_cores
 from crosstraj.errors import BadInput, Owned
 from crosstraj.experiments.cluster.needs import Needs
 from crosstraj.experiments.cluster.owners import SECONDS, STOPPED
-from crosstraj.experiments.display import Lines, display_for
 from crosstraj.experiments.jobs import Job
 from crosstraj.experiments.processes import Failed, words_of
+from crosstraj.experiments.standing import Lines, display_for
 from crosstraj.learning.signals import Interrupted, Stop
 from crosstraj.runs.lock import disown, own
 

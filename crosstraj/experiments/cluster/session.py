@@ -11,11 +11,11 @@ import ray
 from crosstraj import disk
 from crosstraj.errors import Owned
 from crosstraj.experiments.cluster.actors import Registrar, actor, caller
+from crosstraj.experiments.cluster.node_task import Order, Outcome, work
 from crosstraj.experiments.cluster.owners import Holder, Lease, claim, myself
 from crosstraj.experiments.cluster.shelf import Shelf
-from crosstraj.experiments.cluster.task import Order, Outcome, work
-from crosstraj.experiments.display import Lines
 from crosstraj.experiments.jobs import Job
+from crosstraj.experiments.standing import Lines
 from crosstraj.learning.signals import Stop
 
 LOOK = 1.0  # seconds between two looks at the cluster

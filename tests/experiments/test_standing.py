@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from crosstraj.experiments import display
-from crosstraj.experiments.display import Lines, Standing
+from crosstraj.experiments import standing
 from crosstraj.experiments.file import read
 from crosstraj.experiments.jobs import Job, prepare
+from crosstraj.experiments.standing import Lines, Standing
 
 FILE = """
 name = "many"
@@ -55,8 +55,8 @@ def test_the_table_so_far_is_the_mean_of_finished_runs(jobs: dict[str, Job]) -> 
 def test_lines_name_a_few_runs_and_count_the_rest(
     jobs: dict[str, Job], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(display, "SPEAK", 0.0)
-    monkeypatch.setattr(display, "TABULATE", 0.0)
+    monkeypatch.setattr(standing, "SPEAK", 0.0)
+    monkeypatch.setattr(standing, "TABULATE", 0.0)
     lines = Lines(list(jobs.values()), "many")
     finish(jobs["ppo/bigfish/s0"], unseen_return=1.0)
     lines.ended(jobs["ppo/bigfish/s0"], 0)
