@@ -1,25 +1,43 @@
 # make run    train CTRL on bigfish, judge it on unseen levels, write a report and a page to explore
 #             (two to three minutes, after the set-up)
-# make test   lint, types and tests
+# make test   lint, types and tests; with another Python: make test PYTHON=python3.13
+# make test-all   the slow tests and the browser's as well, on every Python that is here
 # make test-browser   the page of `crosstraj explore` in chromium
-# All make .venv with the locked versions first; nothing else is needed but Python 3.11 or 3.12.
+# All make .venv with the locked versions first; nothing else is needed but Python 3.11 to 3.13.
 
 # The first of these that is there, works, and is a version the game engine has wheels for.
-PYTHON ?= $(shell for p in python3.11 python3.12 python3 python; do \
-	$$p -c 'import sys; sys.exit(sys.version_info[:2] not in [(3, 11), (3, 12)])' 2>/dev/null \
+KNOWN := python3.11 python3.12 python3.13
+FOUND := $(shell for p in $(KNOWN) python3 python; do \
+	$$p -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null \
 	&& echo $$p && break; done)
-BIN := .venv/bin
-READY := .venv/ready
+PYTHON ?= $(FOUND)
+version = $(shell $(1) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null)
+VERSION := $(call version,$(PYTHON))
+LOCK := requirements-$(VERSION).lock
+ifeq ($(wildcard $(LOCK)),)
+$(error crosstraj needs Python 3.11, 3.12 or 3.13: install one, or give it: make PYTHON=/path/to/python3.11)
+endif
+# Another Python than the one that is found has a place of its own, and leaves .venv alone.
+VENV := .venv$(addprefix -,$(filter-out $(call version,$(FOUND)),$(VERSION)))
+BIN := $(VENV)/bin
+READY := $(VENV)/ready
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: run test test-browser setup
+.PHONY: run test test-all test-browser setup lock
 setup: $(READY)
 
-$(READY): requirements.lock pyproject.toml
-	@test -n "$(PYTHON)" || { echo "crosstraj needs Python 3.11 or 3.12: install one, or give it: make PYTHON=/path/to/python3.11" >&2; exit 2; }
-	$(PYTHON) -m venv --clear .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+# Without what the engine's packages ask for: the old gym and more, which nothing imports.
+$(READY): $(LOCK) requirements-engine.lock pyproject.toml
+	$(PYTHON) -m venv --clear $(VENV)
+	$(PIP) --requirement $(LOCK)
+	$(PIP) --no-deps --requirement requirements-engine.lock
+	$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
+
+# What pyproject.toml asks for, as exact versions; with KEEP=1 nothing moves that is locked already.
+lock:
+	$(PYTHON) -m tools.lock $(if $(KEEP),$(LOCK)) > $(LOCK).new
+	mv $(LOCK).new $(LOCK)
 
 # The same command again says that it is done, and where its files are.
 FIRST := $(BIN)/crosstraj train --method ctrl --env bigfish --encoder laptop --frames 65536 \
@@ -38,6 +56,14 @@ test: $(READY)
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal
+
+test-all:
+	for python in $(foreach p,$(KNOWN),$(if $(call version,$p),$p)); do \
+		$(MAKE) test test-slow test-browser PYTHON=$$python || exit; done
+
+.PHONY: test-slow
+test-slow: $(READY)
+	$(BIN)/pytest -m slow
 
 test-browser: $(READY)
 	NEED_BROWSER=1 $(BIN)/pytest tests/analysis/test_browser.py

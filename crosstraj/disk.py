@@ -5,8 +5,10 @@ Every change of the disk goes through the first five functions, so that a test c
 
 import os
 import shutil
+import stat
 from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
 
 def write_file(path: Path, data: bytes | memoryview) -> None:
@@ -62,3 +64,29 @@ def write_whole(path: Path, data: bytes | memoryview) -> None:
         with suppress(OSError):
             remove(building)
         raise
+
+
+def open_plain_file(path: Path) -> BinaryIO:
+    """A file to read; a link or a pipe in its place is neither followed nor waited for."""
+    file = open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb")  # noqa: SIM115
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(0, "is not a plain file", str(path))
+    return file
+
+
+def read_plain_file(path: Path) -> bytes:
+    with open_plain_file(path) as file:
+        return file.read()
+
+
+def size(path: Path) -> int:
+    """The bytes of a file, or of all files below a directory; links count as they are, unread."""
+    try:
+        status = os.lstat(path)
+        if not stat.S_ISDIR(status.st_mode):
+            return status.st_size
+        with os.scandir(path) as entries:
+            return sum(size(Path(entry.path)) for entry in entries)
+    except OSError:  # gone meanwhile, or not ours to see
+        return 0

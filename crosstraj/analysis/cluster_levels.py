@@ -4,7 +4,7 @@ A cluster of situations holds views of about as many levels as views dealt at ra
 cluster of levels holds few. Where an environment has no levels, episodes stand in for them.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, SupportsFloat
 
 import numpy as np
 import torch
@@ -55,13 +55,13 @@ def figures(cluster: Ints, group: Ints, found: Span) -> dict[str, float]:
         return dict.fromkeys(names, NAN)
     own, level = torch.from_numpy(cluster[kept]), torch.from_numpy(group[kept])
     code, rng = F.one_hot(own).double(), torch.Generator().manual_seed(0)
-    values = (
+    values: tuple[SupportsFloat, ...] = (
         found.levels[cluster[kept]].mean(),  # over views: a cluster of two can span no more
         found.permuted[cluster[kept]].mean(),
         groups_per_cluster(code, level, rng),
         share_about(code, level, rng),
     )
-    return dict(zip(names, map(float, values), strict=True))
+    return {name: float(value) for name, value in zip(names, values, strict=True)}
 
 
 def one_per_level(members: Ints, group: Ints, count: int) -> Ints:

@@ -17,8 +17,6 @@ NEEDED = (
     "torch",
     "numpy",
     "gymnasium",
-    "procgen-mirror",
-    "gym3",
     "safetensors",
     "rich",
     "matplotlib",
@@ -43,8 +41,8 @@ def doctor(arguments: list[str]) -> None:
 def examine_machine(seconds: float) -> bool:
     """Print what was found; false when training could not work."""
     python = platform.python_version()
-    fine = python.startswith(("3.11.", "3.12."))
-    advice = "" if fine else "  <- the game engine has wheels for 3.11 and 3.12 only"
+    fine = python.startswith(("3.11.", "3.12.", "3.13."))
+    advice = "" if fine else "  <- the game engine has wheels for 3.11, 3.12 and 3.13 only"
     _show("python", f"{python}{advice}")
     _show("machine", f"{platform.machine()}, {usable_cores()} cores")
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30

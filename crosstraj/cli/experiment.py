@@ -30,6 +30,10 @@ class ExperimentArguments:
     """Only show the runs and their commands."""
     dry_run: bool = False
     """Only show what would run, and its processor-hours, estimated from the logs of such runs."""
+    cores: int = 0
+    """Cores of one machine, for the hours and the cost of --dry-run; 0: those of this machine."""
+    price: float = 0.0
+    """What an hour of a machine with so many cores costs, for --dry-run."""
     table: bool = False
     """Only make the table and figure from the runs there are."""
     random: bool = False
@@ -93,7 +97,8 @@ def experiment(arguments: list[str]) -> None:
     if given.dry_run:
         from crosstraj.experiments.cost import forecast, rates
 
-        print(forecast(wanted, rates([given.runs, given.kept]), usable_cores()))
+        known = rates([given.runs, given.kept])
+        print(forecast(wanted, known, given.cores or usable_cores(), given.price))
     elif given.random:
         print("\n".join(play_at_random(plan, wanted)))
     else:
@@ -103,7 +108,9 @@ def experiment(arguments: list[str]) -> None:
 def planned(given: ExperimentArguments) -> Experiment:
     """The experiment of the file, at the scale that was asked for."""
     check_range(given, "--", "jobs", at_least=1)
-    check_range(given, "--", "threads", at_least=0)
+    check_range(given, "--", "threads", "cores", "price", at_least=0)
+    if (given.cores or given.price) and not given.dry_run:
+        raise BadInput("--cores and --price are for --dry-run; the runs take --jobs and --threads")
     if given.quick and given.scale is not None:
         raise BadInput("--quick is a scale of its own; give either --quick or --scale")
     plan = read(given.file)

@@ -25,6 +25,8 @@ COMMANDS = {
     "analyse": "what a run has learnt: clusters, figures, a table of views; several runs compared",
     "explore": "one HTML page to look at what a run has learnt",
     "probe": "rank encoders by how well an expert's behaviour is read off their features",
+    "runs": "every run at a glance: status, frames, return, size, age, owner; --watch",
+    "clean": "remove what runs can make again: old checkpoints, leftovers of killed saves",
     "methods": "what there is to train, and where it comes from",
     "doctor": "check this machine: versions, cores, memory, the game engine",
 }

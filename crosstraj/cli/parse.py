@@ -93,7 +93,8 @@ def _parser(
             how |= {"type": partial(convert, option), "metavar": placeholder(option)}
             how["nargs"] = "*" if option.several else "?" if option.positional else None
         if option.positional:
-            how["default"] = () if option.several else option.default
+            none = option.several and option.default is MISSING
+            how["default"] = () if none else option.default
             groups[title].add_argument(name, **how)
         else:
             groups[title].add_argument(option.flag, dest=name, **how)

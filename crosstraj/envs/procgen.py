@@ -11,7 +11,6 @@ Three things differ from an ordinary Gymnasium environment, all of them forced b
   same levels; another seed makes a new engine, which does not give all its memory back.
 """
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, NamedTuple, assert_never
 
@@ -21,11 +20,12 @@ from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from crosstraj.cores import usable_cores
+from crosstraj.envs import saved_games
+from crosstraj.envs.engine import Engine, Value, default_threads
+from crosstraj.envs.saved_games import State
 from crosstraj.errors import BadInput, unknown
 
 Frames = npt.NDArray[np.uint8]  # [N, H, W, C]
-State = Mapping[str, npt.NDArray[Any]]
 Split = Literal["train", "test", "validation"]
 
 GAMES = (
@@ -51,8 +51,7 @@ LEVEL_LIMIT = 2**31 - 1  # the engine keeps level numbers, and the end of their 
 SEED_LIMIT = 2**31
 ACTIONS = 15
 IMAGE = (64, 64, 3)  # height, width, channels
-HEADER_INTS = 17  # after its game's name, a saved state lists options, level range and index
-STATE_END = bytes.fromhex("fecafeca")  # the engine's mark at the end of each saved state
+MODES = {"easy": 0, "hard": 1}  # the engine's numbers for them
 
 
 @dataclass(frozen=True)
@@ -133,16 +132,6 @@ def split_levels(config: ProcgenConfig, split: Split) -> Levels:
             assert_never(other)
 
 
-def default_threads(num_envs: int) -> int:
-    """Engine threads; 0 steps the games in the caller's thread, which is faster for a small pool.
-
-    Twice the cores was fastest for 64 games on 2 cores: the engine takes one lock per game, so a
-    thread often waits. The results do not depend on the number.
-    """
-    cores = usable_cores()
-    return 0 if cores == 1 or num_envs < 16 else min(2 * cores, num_envs // 4)
-
-
 class ProcgenVectorEnv(VectorEnv[Frames, npt.NDArray[Any], npt.NDArray[Any]]):
     """`num_envs` copies of one game; frames are uint8 [N, 64, 64, 3].
 
@@ -171,28 +160,23 @@ class ProcgenVectorEnv(VectorEnv[Frames, npt.NDArray[Any], npt.NDArray[Any]]):
         self.savable = not config.use_generated_assets
         self._game, self._levels, self._config, self._copy = game, levels, config, copy
         self._threads = threads
-        self._engine: Any = None
         self._start(seed)
 
     def _start(self, seed: int) -> None:
-        """Makes the engine, which cannot be given a seed later, and keeps its first state."""
+        """Makes an engine, which cannot be given a seed later, and keeps its first state."""
         _check_seed(seed)
         super().reset(seed=seed)
-        if self._engine is not None:
-            self._engine.close()
         self._seed = seed
-        self._engine = _make_engine(
-            self._game, self.num_envs, self._levels, self._config, seed, self._threads
-        )
-        self._reward, observed, self._done = self._engine.observe()
-        self._frames: Frames = observed["rgb"]
-        self._first_state = self.get_state() if self.savable else None
+        options = _options(self._game, self._levels, self._config, seed, self._threads)
+        self._engine = Engine(self.num_envs, options)
+        self._engine.observe()
+        self._first_state = self.get_state() if self.savable else {}
         self._fresh = True
 
     @property
     def observation(self) -> Frames:
         """The frames the next action will answer."""
-        return self._frames.copy() if self._copy else self._frames
+        return self._engine.frames.copy() if self._copy else self._engine.frames
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -207,10 +191,10 @@ class ProcgenVectorEnv(VectorEnv[Frames, npt.NDArray[Any], npt.NDArray[Any]]):
         return self.observation, self._begin_info()
 
     def _rewind(self) -> None:
-        if self._first_state is None:
-            self._start(self._seed)
-        else:
+        if self.savable:
             self.set_state(self._first_state)
+        else:
+            self._start(self._seed)
 
     def step(
         self, actions: npt.NDArray[Any]
@@ -224,22 +208,16 @@ class ProcgenVectorEnv(VectorEnv[Frames, npt.NDArray[Any], npt.NDArray[Any]]):
         self._fresh = False
         self._engine.act(actions)
         self._engine.observe()
+        reward, terminated = self._engine.reward.copy(), self._engine.first.copy()
         truncated = np.zeros(self.num_envs, np.bool_)
-        return (
-            self.observation,
-            self._reward.copy(),
-            self._done.copy(),
-            truncated,
-            self._step_info(),
-        )
+        return self.observation, reward, terminated, truncated, self._step_info()
 
     def _begin_info(self) -> dict[str, npt.NDArray[Any]]:
         # No prev_* here: before the first step the engine reports 0, which is a level's number too.
-        return {"level_seed": _numbers(self._engine._info["level_seed"])}
+        return {"level_seed": _numbers(self._engine.info["level_seed"])}
 
     def _step_info(self) -> dict[str, npt.NDArray[Any]]:
-        # Not get_info(), which builds a dict per game.
-        info = self._engine._info
+        info = self._engine.info
         return {
             "level_seed": _numbers(info["level_seed"]),
             "prev_level_seed": _numbers(info["prev_level_seed"]),
@@ -248,45 +226,27 @@ class ProcgenVectorEnv(VectorEnv[Frames, npt.NDArray[Any], npt.NDArray[Any]]):
 
     def get_state(self) -> dict[str, npt.NDArray[Any]]:
         """The games as arrays: about 20 to 50 kB each, plus the frame."""
+        self._check_savable()
+        return saved_games.join(self._engine.get_state(), self._engine.frames)
+
+    def set_state(self, state: State) -> tuple[Frames, dict[str, Any]]:
+        """Continues from a saved state, whatever was played here before; returns as reset()."""
+        self._check_savable()
+        settings = f"{self._levels}, {self._config}"
+        games = saved_games.check(state, self._first_state, self._game, settings)
+        self._fresh = False
+        self._engine.set_state(games)
+        # The engine draws the frame anew, equal on the platform that saved it; elsewhere the saved
+        # one is what the agent saw.
+        self._engine.frames[:] = state["frames"]
+        return self.observation, self._begin_info()
+
+    def _check_savable(self) -> None:
         if not self.savable:
             raise BadInput(
                 "use_generated_assets=True: the engine cannot save generated pictures; "
                 "use_generated_assets=False can be saved and resumed"
             )
-        games: list[bytes] = self._engine.get_state()
-        return {
-            "games": np.frombuffer(b"".join(games), np.uint8).copy(),
-            "lengths": np.array([len(game) for game in games], np.int64),
-            "frames": self._frames.copy(),
-        }
-
-    def set_state(self, state: State) -> tuple[Frames, dict[str, Any]]:
-        """Continues from a saved state, whatever was played here before; returns as reset()."""
-        games = self._checked_games(state)
-        self._fresh = False
-        self._engine.set_state(games)
-        # The engine draws the frame anew, equal on the platform that saved it; elsewhere the saved
-        # one is what the agent saw.
-        self._frames[:] = state["frames"]
-        return self.observation, self._begin_info()
-
-    def _checked_games(self, state: State) -> list[bytes]:
-        """One piece per game; refuses what would end the process or change the levels unseen."""
-        if self._first_state is None or not _same_form(state, self._first_state):
-            raise BadInput(
-                f"a saved state with {sorted(state)} does not fit {self.num_envs} games of "
-                f"{self._game}; restore it into an environment made with the same settings"
-            )
-        games = _split(state)
-        header = 8 + len(self._game) + 4 * HEADER_INTS
-        for mine, theirs in zip(_split(self._first_state), games, strict=True):
-            if mine[:header] != theirs[:header] or not theirs.endswith(STATE_END):
-                raise BadInput(
-                    "the saved state is damaged, or its game, mode, look or levels are not those "
-                    f"of this environment ({self._game}, {self._levels}, {self._config}); restore "
-                    "it into an environment made with the same settings"
-                )
-        return games
 
     def close_extras(self, **kwargs: Any) -> None:
         self._engine.close()
@@ -295,20 +255,6 @@ class ProcgenVectorEnv(VectorEnv[Frames, npt.NDArray[Any], npt.NDArray[Any]]):
 def _numbers(level_seed: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
     """The engine's level numbers as a fresh array; those for validation are above its int32."""
     return level_seed.view(np.uint32).astype(np.int64)
-
-
-def _same_form(state: State, like: State) -> bool:
-    """Whether a state has the arrays of another; the number of bytes varies with play."""
-    if not like.keys() <= state.keys():
-        return False
-    fixed = all(state[key].shape == like[key].shape for key in ("lengths", "frames"))
-    kinds = all(state[key].dtype == like[key].dtype for key in like)
-    return fixed and kinds and state["games"].shape == (int(state["lengths"].sum()),)
-
-
-def _split(state: State) -> list[bytes]:
-    ends = np.cumsum(state["lengths"])
-    return [part.tobytes() for part in np.split(state["games"], ends[:-1])]
 
 
 def _check_arguments(game: str, num_envs: int, levels: Levels, threads: int) -> None:
@@ -332,25 +278,19 @@ def _check_seed(seed: int) -> None:
         raise BadInput(f"seed={seed}: the engine takes a seed from 0 to {SEED_LIMIT - 1}")
 
 
-def _make_engine(
-    game: str, num_envs: int, levels: Levels, config: ProcgenConfig, seed: int, threads: int
-) -> Any:
-    # Imported here: the first engine of a process loads all pictures, and imports the old gym.
-    from procgen import ProcgenGym3Env
-
-    make: Any = ProcgenGym3Env  # has no types
+def _options(
+    game: str, levels: Levels, config: ProcgenConfig, seed: int, threads: int
+) -> dict[str, Value]:
+    """What the engine is told, by its own names; those of the look are ours as well."""
     look = asdict(config)
     for ours in ("mode", "first_level", "train_levels"):
         del look[ours]
-    engine = make(
-        num=num_envs,
-        env_name=game,
-        start_level=int(levels.first),
-        num_levels=int(levels.count),
-        distribution_mode=config.mode,
-        rand_seed=int(seed),
-        num_threads=threads,
+    return {
+        "env_name": game,
+        "start_level": int(levels.first),
+        "num_levels": int(levels.count),
+        "distribution_mode": MODES[config.mode],
+        "rand_seed": int(seed),
+        "num_threads": int(threads),
         **look,
-    )
-    engine._reuse_arrays = True  # otherwise observe() copies frames, rewards and ends at every step
-    return engine
+    }

@@ -5,6 +5,7 @@ counts evaluations and saves but for the last ones. Rows of older runs have the 
 training alone: these count times the threads of the run, whatever else the machine did meanwhile.
 """
 
+import math
 import statistics
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -99,11 +100,16 @@ def rate_of(job: Job, known: Mapping[str, list[Cost]]) -> Rate | None:
     return None
 
 
-def forecast(jobs: list[Job], known: Mapping[str, list[Cost]], cores: int) -> str:
-    """What would run and what it would cost, in words; where no rate is known it says so."""
+def forecast(
+    jobs: list[Job], known: Mapping[str, list[Cost]], cores: int, price: float = 0.0
+) -> str:
+    """What would run and what it would cost, in words; where no rate is known it says so.
+
+    `cores` and `price`, per hour, are those of one machine.
+    """
     todo = [job for job in jobs if not job.finished()]
     lines = [f"{len(jobs) - len(todo)} of {len(jobs)} runs are finished; {len(todo)} would run"]
-    hours, unknown = 0.0, []
+    hours, unknown = list[float](), []
     used: dict[str, Rate] = {}
     for job in todo:
         left, rate = job.planned.frames - job.frames(), rate_of(job, known)
@@ -111,16 +117,14 @@ def forecast(jobs: list[Job], known: Mapping[str, list[Cost]], cores: int) -> st
             unknown.append(job)
             cost = "no rate is known"
         else:
-            hours += left * rate.seconds / 3600
+            hours.append(left * rate.seconds / 3600)
             used.setdefault(job.planned.variant, rate)
-            cost = f"{left * rate.seconds / 3600:.2f} processor-hours"
+            cost = f"{hours[-1]:.2f} processor-hours"
         lines.append(f"{job.planned.name}: {left:,} frames to go, {cost}")
     for variant, rate in used.items():
         lines.append(f"{variant}: {1000 * rate.seconds:.2f} ms per frame, {_origin(rate)}")
-    if len(unknown) < len(todo):
-        lines.append(
-            f"in total {hours:.2f} processor-hours; {hours / cores:.2f} h on {cores} cores"
-        )
+    if hours:
+        lines += bill(hours, cores, price)
     if unknown:
         frames = sum(job.planned.frames - job.frames() for job in unknown)
         names = ", ".join(dict.fromkeys(job.planned.variant for job in unknown))
@@ -129,6 +133,24 @@ def forecast(jobs: list[Job], known: Mapping[str, list[Cost]], cores: int) -> st
             f"preset, encoder and machine values has a timing log: {names}"
         )
     return "\n".join(lines)
+
+
+def bill(hours: list[float], cores: int, price: float) -> list[str]:
+    """What runs of these processor-hours take on machines of a kind, if all cores are busy."""
+    total, longest = sum(hours), max(hours)
+    machines = math.ceil(total / (24 * cores))
+    lines = [f"in total {total:.2f} processor-hours; {total / cores:.2f} h on {cores} cores"]
+    if longest > total / cores:
+        lines.append(
+            f"not before {longest:.2f} h with one thread per run, which the longest run takes"
+        )
+    if machines > 1:
+        late = "" if longest <= 24 else "; but the longest run takes more, with one thread"
+        lines.append(f"within a day on {machines} machines with {cores} cores{late}")
+    if price:
+        paid = total / cores * price
+        lines.append(f"at {price:g} per hour of {cores} cores: {paid:,.2f}")
+    return lines
 
 
 def _origin(rate: Rate) -> str:

@@ -1,7 +1,5 @@
 """The runs of an experiment made exact: configuration, run directory and kept file of each."""
 
-import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +15,7 @@ from crosstraj.experiments.kept import check_kept, kept_file
 from crosstraj.experiments.plan import Planned
 from crosstraj.learning.load import place_of
 from crosstraj.runs.read import as_kept, stored, summary
+from crosstraj.runs.tail import last_row
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,10 +42,8 @@ class Job:
         if self.finished():
             return self.planned.frames
         try:
-            with (self.directory / "metrics.jsonl").open("rb") as file:
-                file.seek(max(0, os.fstat(file.fileno()).st_size - 2**16))
-                rows = file.read().split(b"\n")
-            return min(self.planned.frames, int(json.loads(rows[-2])["frames"]))
+            row = last_row(self.directory / "metrics.jsonl") or {"frames": 0}
+            return min(self.planned.frames, int(row["frames"]))
         except (OSError, ValueError, LookupError, TypeError):
             return 0
 

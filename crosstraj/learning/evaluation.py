@@ -127,7 +127,7 @@ def evaluate(
         length += 1
         done = terminated | truncated
         for row in np.flatnonzero(done & (played < quota)):
-            outcome = _outcome(info, row, bool(truncated[row]))
+            outcome = _outcome(info, int(row), bool(truncated[row]))
             episode = Episode(
                 int(level[row]), hashes[row], float(score[row]), int(length[row]), outcome
             )

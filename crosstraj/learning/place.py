@@ -4,6 +4,8 @@ import torch
 
 from crosstraj.config.stored import to_dict
 from crosstraj.config.values import Config
+from crosstraj.envs.engine_library import engine_name
+from crosstraj.envs.procgen import GAMES
 from crosstraj.learning.display import Display
 from crosstraj.learning.load import place_of
 from crosstraj.objectives.method import OWN
@@ -16,6 +18,8 @@ def open_run(config: Config, display: Display, *, allow_inexact: bool = False) -
     torch.set_num_threads(config.threads)
     directory, identity = place_of(config)
     facts = machine_facts(compiled=config.machine.compile) | config.machine.rounding()
+    if config.env in GAMES:
+        facts["engine"] = engine_name()
     if config.method in OWN:
         facts["method_file"] = OWN[config.method].digest
     return Run.open(

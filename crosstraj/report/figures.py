@@ -41,7 +41,7 @@ def learning_curves(comparison: Comparison, split: str) -> Figure:
         axes.tick_params(labelsize=8)
         over_frames(axes)
         axes.set_ylabel(f"return, {split} levels", fontsize=8)
-        drawn = [np.max(line.get_xdata(), initial=0) for line in axes.lines]
+        drawn = [np.max(np.asarray(line.get_xdata()), initial=0) for line in axes.lines]
         axes.set_xlim(0, 1.03 * max(comparison.budget, *drawn, 0))  # runs end with whole rollouts
         if not axes.lines:
             axes.text(0.5, 0.5, "not judged yet", ha="center", transform=axes.transAxes)

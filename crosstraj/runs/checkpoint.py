@@ -10,7 +10,6 @@ import hashlib
 import json
 import os
 import re
-import stat
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -109,7 +108,7 @@ def _publish(parent: Path, step: int, files: dict[str, bytes], facts: Facts) -> 
             disk.remove(building)
         raise
     with suppress(OSError):
-        _discard(_old(target))
+        discard(_old(target))
     return target
 
 
@@ -122,9 +121,9 @@ def _set_aside(target: Path) -> None:
     try:
         _contents(target)
     except Broken:
-        _discard(target)
+        discard(target)
     else:
-        _discard(_old(target))
+        discard(_old(target))
         disk.rename(target, _old(target))
 
 
@@ -133,7 +132,7 @@ def _prune(parent: Path, latest: Path) -> None:
 
     Later steps go too: they belong to a life whose log rows were cut when the run was resumed.
     """
-    paths = _candidates(parent)
+    paths = candidates(parent)
     keep = {latest}
     for path in paths[paths.index(latest) + 1 :]:
         with suppress(Broken):
@@ -142,10 +141,10 @@ def _prune(parent: Path, latest: Path) -> None:
             break
     for path in paths:
         if path not in keep:
-            _discard(path)
+            discard(path)
 
 
-def _discard(path: Path) -> None:
+def discard(path: Path) -> None:
     """Remove a checkpoint, if there is one; an observer never meets half of it."""
     if os.path.lexists(path):
         trash = path.with_name(f".tmp-{path.name}")
@@ -160,7 +159,7 @@ def _discard(path: Path) -> None:
 def newest(parent: Path, warn: Callable[[str], None]) -> Path | None:
     """The newest checkpoint that verifies in full; `warn` is told of each broken one."""
     while True:
-        for path in _candidates(parent):
+        for path in candidates(parent):
             before = _stamp(path)
             try:
                 _contents(path)
@@ -175,7 +174,7 @@ def newest(parent: Path, warn: Callable[[str], None]) -> Path | None:
 
 def newest_facts(parent: Path) -> dict[str, Any]:
     """The facts of the newest checkpoint with a whole manifest; no other file is looked at."""
-    for path in _candidates(parent):
+    for path in candidates(parent):
         with suppress(Broken, OSError, KeyError, TypeError):
             return dict(_manifest(path)["facts"])
     return {}
@@ -205,7 +204,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
         raise Broken(path, f"{WEIGHTS}: {type(error).__name__}: {error}") from error
 
 
-def _candidates(parent: Path) -> list[Path]:
+def candidates(parent: Path) -> list[Path]:
     """Every `step-<n>`, newest first; `step-<n>.old` was being replaced when its process died."""
     names = os.listdir(parent) if parent.is_dir() else []
     steps = [re.fullmatch(r"step-(0|[1-9][0-9]*)(\.old)?", name) for name in names]
@@ -230,7 +229,7 @@ def _contents(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
         if names != set(listed):
             odd = ", ".join(sorted(names ^ set(listed)))
             raise Broken(path, f"its files are not those of its manifest ({odd})")
-        contents = {name: _read_plain_file(path / name) for name in listed}
+        contents = {name: disk.read_plain_file(path / name) for name in listed}
         for name, data in contents.items():
             if len(data) != listed[name]["size"]:
                 raise Broken(path, f"{name} has {len(data)} of {listed[name]['size']} bytes")
@@ -243,16 +242,8 @@ def _contents(path: Path) -> tuple[dict[str, Any], dict[str, bytes]]:
     return manifest, contents
 
 
-def _read_plain_file(path: Path) -> bytes:
-    """The bytes of a file; a link or a pipe in its place is neither followed nor waited for."""
-    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(0, "is not a plain file", str(path))
-        return file.read()
-
-
 def _manifest(path: Path) -> dict[str, Any]:
-    text = _read_plain_file(path / MANIFEST)
+    text = disk.read_plain_file(path / MANIFEST)
     try:
         manifest: dict[str, Any] = json.loads(text)
         del manifest["seal"]

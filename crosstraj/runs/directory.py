@@ -19,6 +19,7 @@ from crosstraj.config.stored import FORMAT
 from crosstraj.errors import BadInput
 from crosstraj.runs import checkpoint
 from crosstraj.runs.codec import State
+from crosstraj.runs.lock import NAME as LOCK
 from crosstraj.runs.lock import disown, own
 from crosstraj.runs.log import Log, Warn, plain_number
 
@@ -95,7 +96,7 @@ class Run:
         directory = Path(directory)
         with _usable(directory):
             disk.make_directory(directory)
-            lock = own(directory / "owner.lock")
+            lock = own(directory / LOCK)
             try:
                 for place in (directory, directory / "checkpoints", directory / "snapshots"):
                     checkpoint.clean(place)

@@ -210,9 +210,9 @@ def _same_cluster(
 
 def _margin_bound(law: Array, margin: Array, transport: Array) -> Array:
     """[S, S]: P(margin <= r) from the first state + transport / r, the least over radii r."""
-    return np.min(
-        [(law @ (margin <= r))[:, None] + transport / r for r in np.linspace(0.05, 1, 20)], axis=0
-    )
+    within = [(r, (margin <= r).astype(np.float64)) for r in np.linspace(0.05, 1, 20)]
+    bounds = [(law @ inside)[:, None] + transport / r for r, inside in within]
+    return np.stack(bounds).min(axis=0)
 
 
 def _transport(law: Array, distance: Array) -> Array:

@@ -11,7 +11,7 @@ from crosstraj.cli.main import main
 from crosstraj.config.groups import MachineConfig
 from crosstraj.config.presets import preset
 from crosstraj.config.stored import FORMAT, to_dict
-from crosstraj.experiments.cost import Cost, cost_of, forecast, rates
+from crosstraj.experiments.cost import Cost, bill, cost_of, forecast, rates
 from crosstraj.experiments.jobs import Job, prepare
 from crosstraj.experiments.plan import Experiment, Values
 from tests.conftest import Trained
@@ -116,7 +116,34 @@ def test_a_dry_run_of_some_runs_begins_none(
     out = capsys.readouterr().out.splitlines()
     assert out[0] == "0 of 1 runs are finished; 1 would run"
     assert out[1] == "ppo/coinrun/s0: 1,000 frames to go, 1.00 processor-hours"
+    assert main([*command, "--cores", "4", "--price", "10"]) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert "in total 1.00 processor-hours; 0.25 h on 4 cores" in out
+    assert out[-1] == "at 10 per hour of 4 cores: 2.50"
+    for words in (["--cores", "-1"], ["--price", "-1"]):
+        assert main([*command, *words]) == 2
+    command.remove("--dry-run")
+    assert main([*command, "--price", "1"]) == 2
+    assert "--cores and --price are for --dry-run" in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_bill_by_hand() -> None:
+    """100 runs of 12 processor-hours: 1,200, so 37.5 h on 32 cores, and 2 machines for a day."""
+    assert bill([12.0] * 100, cores=32, price=1.6) == [
+        "in total 1200.00 processor-hours; 37.50 h on 32 cores",
+        "within a day on 2 machines with 32 cores",
+        "at 1.6 per hour of 32 cores: 60.00",
+    ]
+    assert bill([24.0] * 32, cores=32, price=0.0) == [
+        "in total 768.00 processor-hours; 24.00 h on 32 cores"
+    ], "a day is a day: one machine"
+    assert bill([1.0, 3.0], cores=2, price=0.0) == [
+        "in total 4.00 processor-hours; 2.00 h on 2 cores",
+        "not before 3.00 h with one thread per run, which the longest run takes",
+    ]
+    (late,) = [line for line in bill([30.0] * 100, cores=64, price=0.0) if "within" in line]
+    assert late.endswith("; but the longest run takes more, with one thread")
 
 
 def test_machine_values_make_runs_different_and_threads_do_not(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pickle
 import random
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -91,7 +92,9 @@ def test_a_second_process_is_refused_within_a_second_and_a_dead_owner_is_taken_o
         process.send_signal(signal.SIGKILL)
         process.wait()
         with Run.open(tmp_path, {"frames": 100}, "0" * 64, {}):
-            assert (tmp_path / "owner.lock").read_text() == f"{os.getpid()}\n"
+            named = f"{os.getpid()} {socket.gethostname()}\n"
+            assert (tmp_path / "owner.lock").read_text() == named
+        assert (tmp_path / "owner.lock").read_text() == "", "who leaves is not named any more"
 
 
 def test_a_refused_second_owner_changes_nothing(tmp_path: Path) -> None:
