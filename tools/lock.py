@@ -32,7 +32,8 @@ def resolve(extras: list[str], kept: list[str]) -> dict[str, str]:
 
 def main(kept: list[str]) -> None:
     project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
-    extras = [name for name in project["optional-dependencies"] if name != "procgen"]
+    offered: dict[str, list[str]] = project["optional-dependencies"]
+    extras = [name for name in offered if not any("procgen" in need for need in offered[name])]
     versions = resolve(extras, kept)
     print("# Exact versions of everything that `make run` and `make test` install, but the engine.")
     for name in sorted(versions, key=str.lower):
