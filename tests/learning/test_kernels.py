@@ -12,7 +12,7 @@ import pytest
 from crosstraj.cli.main import main
 from crosstraj.config.groups import MachineConfig
 from crosstraj.config.presets import preset
-from crosstraj.config.stored import from_dict, to_dict
+from crosstraj.config.stored import completed, from_dict, to_dict
 from crosstraj.config.values import Config
 from crosstraj.errors import BadInput
 from crosstraj.learning import kernels
@@ -123,4 +123,4 @@ def test_a_run_that_was_written_with_the_former_switch_can_be_read(trained, tmp_
     del values["machine"]["precision"]
     for switch, precision in ((True, "bf16"), (False, "fp32")):
         values["machine"] |= {"bfloat16": switch, "kernels": "torch"}
-        assert from_dict(values).machine.precision == precision
+        assert from_dict(completed(values, 1)).machine.precision == precision
