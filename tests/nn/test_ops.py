@@ -5,6 +5,8 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
+from scipy.linalg import svdvals
+from scipy.stats import entropy
 from torch import nn
 
 from crosstraj.nn import ops
@@ -338,3 +340,9 @@ def test_min_max_scales_each_sample_and_makes_a_constant_one_zero():
 
 def test_the_mean_cosine_of_one_vector_is_a_number():
     assert float(ops.mean_cosine(torch.ones(1, 3))) == pytest.approx(0.0, abs=1e-6)
+
+
+def test_effective_rank_is_that_of_scipys_singular_values():
+    matrix = torch.randn(50, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    expected = math.exp(entropy(svdvals(matrix.numpy())))
+    assert float(ops.effective_rank(matrix)) == pytest.approx(expected)

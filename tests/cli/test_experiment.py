@@ -1,106 +1,49 @@
-"""Experiments: what a file stands for, how its runs are run, and what a bad file is told."""
+"""`crosstraj experiment`: listings, trials, refusals, and a whole experiment."""
 
 import json
-import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from crosstraj.cli import experiment
+from crosstraj.cli.experiment import default_out
 from crosstraj.cli.main import main
-from crosstraj.cli.train import train
 from crosstraj.errors import BadInput
-from crosstraj.experiments import processes as batch
-from crosstraj.experiments.file import read
-from crosstraj.experiments.jobs import Job, configure, prepare
 from crosstraj.experiments.kept import kept_files
-from crosstraj.experiments.standing import Lines
-from crosstraj.experiments.tables.kinds import TABLES
-from crosstraj.learning.signals import Interrupted
-from crosstraj.policies.daac import DAACConfig
+from crosstraj.experiments.plan import Experiment
 from tests.conftest import TINY
-
-FILES = sorted(Path("experiments").glob("*/*.toml"))
-
-SMALL = """
-name = "small"
-title = "A small one"
-reproduces = "Nothing."
-frames = 1_000
-games = ["bigfish", "coinrun"]
-seeds = [0, 3]
-methods = ["ctrl:paper", "ppo"]
-
-[base]
-encoder = "laptop"
-
-[variants."narrow"]
-policy.epochs = 2
-
-[variants."wide"]
-policy.epochs = 3
-procgen.train_levels = 50
-
-[variants."frozen"]
-method = "ppo"
-encoder_grad = "none"
-frames = 3_000
-"""
+from tests.experiments.files import SMALL, without, write
+from tests.experiments.tables.ising_rows import STUDY
+from tests.experiments.tables.runs import PPO, plan_of
 
 
-def write(tmp_path: Path, text: str = SMALL) -> Path:
-    path = tmp_path / "file.toml"
-    path.write_text(text)
-    return path
-
-
-def without(key: str, text: str = SMALL) -> str:
-    return re.sub(rf"^{key} = .*\n", "", text, flags=re.MULTILINE)
-
-
-# --- what a file stands for
-
-
-def test_runs_are_the_product_and_seeds_come_last(tmp_path: Path) -> None:
-    runs = read(write(tmp_path)).runs()
-    labels = [f"{m} {v}" for v in ("narrow", "wide") for m in ("ctrl:paper", "ppo")] + ["frozen"]
-    expected = [f"{v}/{g}/s{s}" for s in (0, 3) for g in ("bigfish", "coinrun") for v in labels]
-    assert [run.name for run in runs] == expected
-    assert [run.frames for run in runs[:5]] == [1000] * 4 + [3000]
-    assert runs[2].values == {
-        "method": "ctrl",
-        "preset": "paper",
-        "encoder": "laptop",
-        "policy.epochs": 3,
-        "procgen.train_levels": 50,
-        "frames": 1000,
-    }
-
-
-def test_a_variant_may_be_for_some_games_and_seeds_alone(tmp_path: Path) -> None:
-    runs = read(write(tmp_path, SMALL + 'games = ["coinrun"]\nseeds = [3]')).runs()
-    assert len(runs) == 4 * 4 + 1
-    (frozen,) = (run for run in runs if run.variant == "frozen")
-    assert frozen.name == "frozen/coinrun/s3"
-    assert not {"games", "seeds"} & frozen.values.keys()
-
-
-def test_without_variants_each_method_is_one_and_with_one_method_a_variant_has_its_own_name(
-    tmp_path: Path,
+def test_quick_is_the_scale_that_the_file_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    plain = SMALL[: SMALL.index("[variants")]
-    assert list(read(write(tmp_path, plain)).variants) == ["ctrl:paper", "ppo"]
-    one = SMALL.replace('"ctrl:paper", "ppo"', '"ppo"')
-    assert list(read(write(tmp_path, one)).variants) == ["narrow", "wide", "frozen"]
-    beside = plain + '[variants."frozen"]\nmethod = "ppo"\nencoder_grad = "none"'
-    assert list(read(write(tmp_path, beside)).variants) == ["ctrl:paper", "ppo", "frozen"]
+    experiment.experiment([str(STUDY), "--quick", "--list"])
+    listed = capsys.readouterr().out
+    assert "# 10 runs" in listed
+    assert "--ising.instance 0" in listed
+    other = tmp_path / "other.toml"
+    other.write_text(STUDY.read_text().replace("quick = ", "# "))
+    with pytest.raises(BadInput, match="names no `quick`"):
+        experiment.experiment([str(other), "--quick", "--list"])
+    other.write_text(STUDY.read_text().replace("quick = 0", "quick = 2"))
+    with pytest.raises(BadInput, match=r"quick=2.*must be above 0"):
+        experiment.experiment([str(other), "--list"])
+
+
+def test_a_trial_has_its_own_results() -> None:
+    plan = plan_of({"a": PPO})
+    assert default_out(plan) == Path("results/e")
+    trial = Experiment(**{**vars(plan), "scale": 0.01})
+    assert default_out(trial) == Path("results/e-scale-0.01")
 
 
 def test_the_listing_has_every_command_and_the_frames_in_total(
@@ -268,223 +211,6 @@ def test_a_file_that_is_not_there_gets_one_sentence(capfd: pytest.CaptureFixture
     assert capfd.readouterr().err == (
         "crosstraj: no/such.toml cannot be read: No such file or directory\n"
     )
-
-
-# --- the configuration of a run
-
-
-def parsed(words: list[str], monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The configuration that the command line makes of a command's words."""
-    caught: list[Any] = []
-
-    def keep(config: Any, *_: object, **__: object) -> None:
-        caught.append(config)
-        raise BadInput("caught")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("crosstraj.learning.place.open_run", keep)
-        with pytest.raises(BadInput, match="caught"):
-            train(words)
-    return caught[0]
-
-
-def test_every_kind_of_value_means_the_same_in_a_file_and_on_the_command_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    text = SMALL.replace('"ctrl:paper", "ppo"', '"ctrl"').replace(
-        "policy.epochs = 2",
-        "objective.temperature = 1\nobjective.swap_codes = false\nfeature_norm = 'none'\n"
-        "representation.learning_rate = 1e-4\nevaluation.envs = 2\nevaluation.episodes = 6",
-    )
-    run = read(write(tmp_path, text)).runs()[0]
-    config = configure(run, tmp_path)
-    words = run.command({"saving.runs": str(tmp_path)})[1:]
-    assert config == parsed(words, monkeypatch)
-    assert repr(config.objective.temperature) == "1.0"  # type: ignore[union-attr]
-    assert (config.evaluation.envs, config.evaluation.episodes) == (2, 6)
-
-
-def test_a_variant_may_have_another_policy_with_that_policys_own_values(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    values = "policy.kind = 'daac'\npolicy.value_epochs = 2"
-    text = SMALL.replace('"ctrl:paper", "ppo"', '"ctrl"').replace("policy.epochs = 2", values)
-    run = read(write(tmp_path, text)).runs()[0]
-    config = configure(run, tmp_path)
-    assert config.policy == DAACConfig(value_epochs=2)
-    assert config == parsed(run.command({"saving.runs": str(tmp_path)})[1:], monkeypatch)
-    bad = read(write(tmp_path, text.replace("'daac'", "'dac'"))).runs()
-    with pytest.raises(BadInput, match="did you mean 'daac'"):
-        prepare(bad, tmp_path)
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_every_file_in_experiments_stands_for_valid_runs(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plan = read(path)
-    assert plan.name == path.stem
-    runs = plan.runs()
-    jobs = prepare(runs, Path("runs"))  # all of them valid, and no two the same
-    assert {run.variant for run in runs} == set(plan.variants)
-    if not any({"games", "seeds"} & values.keys() for values in plan.variants.values()):
-        assert len(jobs) == len(plan.variants) * len(plan.games) * len(plan.seeds)
-    first = {run.variant: run for run in reversed(runs)}
-    for run in first.values():
-        assert configure(run, Path("runs")) == parsed(run.command({})[1:], monkeypatch)
-
-
-def test_there_is_a_file_for_each_table_and_figure() -> None:
-    paper = {"main_table", "curves_25m", "ablations", "clusters", "keypoints", "temperature"}
-    paper |= {"split", "ising", "tsne", "temporal", "samples", "pse_grid"}
-    assert {path.stem for path in FILES if path.parent.name == "paper"} == paper
-    assert {path.parent.name for path in FILES} == {"paper", "ours"}
-    for path in FILES:
-        assert read(path).reproduces.startswith("CTRL paper") == (path.parent.name == "paper")
-
-
-def test_the_words_for_tables_are_the_makers_there_are() -> None:
-    from crosstraj.experiments.tables.make import MAKERS
-
-    assert MAKERS.keys() == TABLES.keys()
-
-
-# --- running, with stand-ins for training
-
-
-def jobs_of(tmp_path: Path, count: int) -> list[Job]:
-    text = without("methods", SMALL).replace("[0, 3]", str(list(range(count))))
-    text = text[: text.index("[variants")] + "\n[variants.v]\nmethod = 'ppo'"
-    text = text.replace('["bigfish", "coinrun"]', '["bigfish"]')
-    return prepare(read(write(tmp_path, text)).runs(), tmp_path / "runs", tmp_path / "kept")
-
-
-def stand_in(monkeypatch: pytest.MonkeyPatch, program: str) -> None:
-    """`program` runs instead of training, with the seed and the run directory as arguments."""
-
-    def start(job: Job, threads: int, allow_inexact: bool) -> subprocess.Popen[bytes]:
-        job.directory.mkdir(parents=True, exist_ok=True)
-        with job.log.open("ab") as log:
-            words = [sys.executable, "-c", program, str(job.planned.seed), str(job.directory)]
-            return subprocess.Popen(words, stdout=log, stderr=log, start_new_session=True)
-
-    monkeypatch.setattr(batch, "_start", start)
-    monkeypatch.setattr(batch, "LOOK", 0.02)
-
-
-def run(jobs: list[Job], at_once: int = 1) -> batch.Failed | None:
-    return batch.run_all(jobs, at_once, threads=0, allow_inexact=False, title="small")
-
-
-FINISH = """
-import json, pathlib, sys
-place = pathlib.Path(sys.argv[2])
-(place / "metrics.jsonl").write_text('{"row":"update","frames":1024}\\n')
-(place / "summary.json").write_text(json.dumps({"frames": 1024}))
-"""
-
-
-def test_one_that_fails_does_not_stop_the_others_and_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    stand_in(monkeypatch, f"import sys\nif sys.argv[1] == '1': sys.exit('no luck')\n{FINISH}")
-    jobs = jobs_of(tmp_path, 3)
-    failed = run(jobs)
-    assert failed is not None
-    assert failed.exit_code == 1
-    assert str(failed).startswith("1 of 3 runs failed: v/bigfish/s1 (exit code 1)")
-    assert [job.finished() for job in jobs] == [True, False, True]
-    said = capsys.readouterr().out
-    assert "run 2 of 3, v/bigfish/s1, ended with exit code 1: no luck" in said
-    stand_in(monkeypatch, FINISH)
-    assert run(jobs) is None
-    said = capsys.readouterr().out
-    assert "2 of 3 runs are finished" in said
-    assert said.count("began") == 1  # the finished ones are not started again
-
-
-def test_the_exit_code_is_that_of_the_runs_where_they_agree() -> None:
-    assert batch.Failed({"a": 75, "b": 75}, 3).exit_code == 75
-    assert batch.Failed({"a": 75, "b": 2}, 3).exit_code == 1
-
-
-def test_at_most_so_many_run_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    note = """
-import os, sys, time
-log = os.path.join(os.path.dirname(sys.argv[2]), "when")
-for word in ("begin", "end"):
-    with open(log, "a") as file: file.write(word + chr(10))
-    time.sleep(0.1 if word == "begin" else 0)
-"""
-    stand_in(monkeypatch, note + FINISH)
-    assert run(jobs_of(tmp_path, 5), at_once=2) is None
-    now, most = 0, 0
-    for word in (tmp_path / "runs" / "when").read_text().split():
-        now += 1 if word == "begin" else -1
-        most = max(most, now)
-    assert most == 2
-
-
-def test_auto_packs_one_run_per_core_as_far_as_runs_and_memory_go(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(batch, "usable_cores", lambda: 8)
-    for gib, packed in ((64.0, [1, 2, 8, 8]), (10.0, [1, 2, 3, 3]), (1.0, [1, 1, 1, 1])):
-        monkeypatch.setattr(batch, "memory", lambda gib=gib: gib)
-        assert [batch.packed(runs) for runs in (1, 2, 8, 100)] == packed
-
-
-def test_cores_are_divided_among_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch, "usable_cores", lambda: 8)
-    assert [batch.share_threads(jobs, 0) for jobs in (1, 2, 3, 100)] == [0, 4, 2, 1]
-    assert batch.share_threads(1, 3) == batch.share_threads(4, 3) == 3
-
-
-def test_a_signal_is_handed_on_once_and_its_exit_code_is_theirs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    count = """
-import pathlib, signal, sys, time
-came = []
-signal.signal(signal.SIGTERM, lambda *_: came.append(1))
-pathlib.Path(sys.argv[2], "ready").touch()
-while not came: time.sleep(0.01)
-time.sleep(0.3)
-pathlib.Path(sys.argv[2], "came").write_text(str(len(came)))
-sys.exit(143)
-"""
-    before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    stand_in(monkeypatch, count)
-    jobs = jobs_of(tmp_path, 3)
-
-    def send() -> None:
-        while not all((job.directory / "ready").exists() for job in jobs[:2]):
-            time.sleep(0.01)
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    thread = threading.Thread(target=send)
-    thread.start()
-    try:
-        with pytest.raises(Interrupted) as stopped:
-            run(jobs, at_once=2)
-    finally:
-        thread.join()
-        signal.signal(signal.SIGTERM, before)
-    assert stopped.value.exit_code == 143
-    assert [(job.directory / "came").read_text() for job in jobs[:2]] == ["1", "1"]
-    assert not jobs[2].directory.exists()
-
-
-def test_progress_counts_frames_of_the_whole(tmp_path: Path) -> None:
-    jobs = jobs_of(tmp_path, 2)
-    for job, frames in zip(jobs, (5000, 256), strict=True):
-        job.directory.mkdir(parents=True)
-        rows = [json.dumps({"row": "update", "frames": n}) + "\n" for n in (128, frames)]
-        (job.directory / "metrics.jsonl").write_text("".join(rows) + '{"row": "upd')
-    assert [job.frames() for job in jobs] == [1000, 256]  # at most the budget; no half row
-    lines = Lines(jobs, "small")
-    assert lines.measure(jobs)[0] == 1256
-    assert lines.budget == 2000
 
 
 # --- running, in earnest
