@@ -8,8 +8,6 @@ import pytest
 from crosstraj.analysis import cluster_levels
 from tests.analysis.points import ints
 
-# --- Situations or levels
-
 
 def test_the_levels_that_permuted_clusters_span_are_those_of_the_hand_calculation():
     # Two of four views miss a level of two views in 1 of 6 cases; one view is of one level.

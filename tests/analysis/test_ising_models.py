@@ -28,9 +28,6 @@ def small(**values: Any) -> Config:
     return replace(config, env="ising", encoder="lattice", ising=SMALL, objective=objective)
 
 
-# ---- what is measured ----
-
-
 def looking(reads: str) -> Clustering:
     """Its v is the one-hot model in the first frame, or the one-hot first action."""
 

@@ -5,8 +5,6 @@ import numpy as np
 from crosstraj.analysis.layout import tsne
 from tests.analysis.points import blobs
 
-# --- The map
-
 
 def test_the_map_keeps_planted_clouds_apart_and_is_the_same_each_time():
     vectors, label = blobs()

@@ -7,8 +7,6 @@ from PIL import Image
 
 from crosstraj.analysis import pictures
 
-# --- Pictures
-
 
 def test_sprite_sheets_hold_each_frame_at_its_place_and_keep_their_budget():
     frames = np.zeros((300, 6, 20, 40, 3), np.uint8)

@@ -10,8 +10,6 @@ from crosstraj.envs import FrameStack, ProcgenVectorEnv, savable
 from crosstraj.errors import BadInput
 from tests.envs.games import digest, made, next_step_clocks, played
 
-# ---- frame stack ----
-
 
 def slow_stacks(envs: VectorEnv[Any, Any, Any], depth: int, steps: int) -> list[list[Any]]:
     """Stacks and last stacks by lists of frames."""

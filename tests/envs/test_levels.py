@@ -8,8 +8,6 @@ from crosstraj.envs.levels import LIMIT, VALIDATION, drawn_level, split_seeds
 from crosstraj.envs.procgen import Levels
 from crosstraj.errors import BadInput
 
-# ---- the split ----
-
 
 def test_the_three_kinds_of_seeds_follow_each_other_and_never_meet() -> None:
     config = GymnasiumConfig(train_levels=200, first_level=10)

@@ -92,9 +92,6 @@ def test_counts_and_seeds_out_of_range_are_refused(changes: dict[str, int]) -> N
             made(env, **changes).reset()
 
 
-# ---- imports ----
-
-
 def test_importing_the_package_loads_neither_torch_nor_the_engine() -> None:
     heavy = "{'torch', 'procgen', 'gym3', 'gym'}"
     code = f"import sys, crosstraj.envs; print({heavy} & set(sys.modules) or 'light')"

@@ -28,7 +28,7 @@ from tests.envs.games import EASY, HARD, INFO, digest, played, procgen
 BOTH_MODES = [pytest.param(EASY, id="easy"), pytest.param(HARD, id="hard")]
 
 
-# ---- Procgen: the contract ----
+# ---- the contract ----
 
 
 @pytest.mark.parametrize("config", BOTH_MODES)
@@ -144,7 +144,7 @@ def test_only_frames_are_ever_shared() -> None:
     assert not any(np.shares_memory(old, new) for old, new in pairs)
 
 
-# ---- Procgen: levels ----
+# ---- levels ----
 
 
 def test_training_sees_all_its_levels_and_no_other() -> None:
@@ -224,7 +224,7 @@ def test_validation_levels_can_be_saved_and_restored() -> None:
     assert digest(played(envs, 60)) == first
 
 
-# ---- Procgen: seeds, reset, save and restore ----
+# ---- seeds, reset, save and restore ----
 
 
 def test_play_depends_on_the_seed_and_not_on_threads() -> None:

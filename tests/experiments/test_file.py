@@ -5,8 +5,6 @@ from pathlib import Path
 from crosstraj.experiments.file import read
 from tests.experiments.files import FILES, SMALL, write
 
-# --- what a file stands for
-
 
 def test_runs_are_the_product_and_seeds_come_last(tmp_path: Path) -> None:
     runs = read(write(tmp_path)).runs()

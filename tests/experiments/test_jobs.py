@@ -12,8 +12,6 @@ from crosstraj.experiments.jobs import configure, prepare
 from crosstraj.policies.daac import DAACConfig
 from tests.experiments.files import FILES, SMALL, write
 
-# --- the configuration of a run
-
 
 def parsed(words: list[str], monkeypatch: pytest.MonkeyPatch) -> Any:
     """The configuration that the command line makes of a command's words."""

@@ -10,6 +10,7 @@ from scipy.stats import entropy
 from torch import nn
 
 from crosstraj.nn import ops
+from crosstraj.nn.ops import feature_health, sample
 from tests.helpers import rng
 
 
@@ -346,3 +347,27 @@ def test_effective_rank_is_that_of_scipys_singular_values():
     matrix = torch.randn(50, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     expected = math.exp(entropy(svdvals(matrix.numpy())))
     assert float(ops.effective_rank(matrix)) == pytest.approx(expected)
+
+
+def test_a_sample_of_a_rollout_is_from_all_over_it():
+    steps = torch.arange(256 * 32)
+    for count in (128, 1024):
+        chosen = sample(steps, count)
+        assert len(chosen.unique()) == count
+        assert len((chosen % 32).unique()) >= 28  # environments
+        assert len((chosen // 1024).unique()) == 8  # and times
+    assert torch.equal(sample(steps[:5], 256).sort().values, steps[:5])
+
+
+def test_feature_health_of_known_features():
+    g = torch.Generator().manual_seed(0)
+    features = torch.randn(4096, 8, generator=g) * 2
+    features[:, 6:] = 0.0
+    figures = feature_health(features)
+    assert float(figures["feature_std"]) == pytest.approx(2 * 6 / 8, rel=0.05)
+    assert float(figures["dead_features"]) == 0.25
+    assert float(figures["feature_rank"]) == pytest.approx(6.0, rel=0.02)
+    for constant in (0.0, 3.0):  # dead altogether, which is a figure and no error
+        figures = feature_health(torch.full((64, 8), constant))
+        assert float(figures["dead_features"]) == 1.0
+        assert float(figures["feature_rank"]) == pytest.approx(1.0, abs=1e-2)

@@ -270,3 +270,16 @@ def test_ctrl_on_daac_needs_one_word_on_the_command_line(tmp_path, capfd):
     assert policy.value_epochs == 2
     assert main(["train", "--policy.kind", "dac"]) == 2
     assert "unknown policy 'dac'" in capfd.readouterr().err
+
+
+def test_both_networks_of_daac_are_pooled():
+    agent = DAACAgent(
+        (64, 64, 3),
+        15,
+        encoder="slim",
+        feature_norm="none",
+        context=0,
+        rng=rng(),
+        pooling="mean",
+    )
+    assert agent.encoder.last.weight.shape == agent.value_encoder.last.weight.shape == (256, 32)

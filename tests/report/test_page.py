@@ -32,7 +32,7 @@ from crosstraj.report.level_by_level import (
 )
 from crosstraj.report.page import _csv, write_report
 from crosstraj.report.reading import Played, find_runs, read_run
-from tests.cli.test_main import Capture, answer, refusal
+from tests.cli.answers import Capture, answer, refusal
 from tests.conftest import Trained
 
 Row = dict[str, Any]

@@ -12,8 +12,6 @@ from crosstraj.experiments.tables.make import make_table
 from crosstraj.report.cells import NONE
 from tests.experiments.tables.runs import PPO, fill, judged, plan_of, update
 
-# --- What codes are about
-
 SITUATIONS: Values = {"method": "situations", "preset": "default"}
 
 

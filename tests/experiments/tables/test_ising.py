@@ -51,9 +51,6 @@ def test_table_figure_and_drawing_are_written_also_of_a_part(
     assert values["largest change in silhouette at, by seed"] == {"0": 5, "1": 3}
 
 
-# ---- the file ----
-
-
 def test_the_study_has_ten_numbers_of_clusters_and_a_goal_for_each_seed() -> None:
     jobs = prepare(read(STUDY).runs(), Path("runs"))
     assert len(jobs) == 50

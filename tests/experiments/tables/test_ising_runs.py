@@ -8,8 +8,6 @@ from crosstraj.experiments.tables.ising import sentences
 from crosstraj.experiments.tables.ising_runs import PAPER, answers, changes, largest_change
 from tests.experiments.tables.ising_rows import rows
 
-# ---- the rule and the table ----
-
 
 def test_the_rule_finds_the_papers_five_in_the_papers_numbers() -> None:
     silhouettes = {e: silhouette for e, (_, silhouette) in PAPER.items()}
