@@ -9,13 +9,7 @@ import numpy.typing as npt
 from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.vector import SyncVectorEnv, VectorEnv
 
-from crosstraj.envs import (
-    Levels,
-    ProcgenConfig,
-    ProcgenVectorEnv,
-    make_envs,
-    split_levels,
-)
+from crosstraj.envs import Levels, ProcgenConfig, ProcgenVectorEnv, make_envs, split_levels
 
 Array = npt.NDArray[Any]
 EASY, HARD = ProcgenConfig(), ProcgenConfig(mode="hard")

@@ -13,8 +13,6 @@ from crosstraj.report.published import (
     paper_columns,
 )
 
-# --- Published numbers
-
 
 @pytest.mark.parametrize(
     ("column", "mean"),

@@ -4,9 +4,7 @@ import math
 
 import pytest
 
-from crosstraj.report.published import (
-    SPLIT_OVER_JOINT,
-)
+from crosstraj.report.published import SPLIT_OVER_JOINT
 from crosstraj.report.split_gains import Improvement, improvement, over_games, split_over_joint
 
 
@@ -20,9 +18,6 @@ def test_the_paper_s_own_column_has_these_statistics() -> None:
     assert found["median"][0] == pytest.approx((ordered[7] + ordered[8]) / 2)
     assert found["IQM"][0] == pytest.approx(sum(ordered[4:12]) / 8)
     assert found["IQM"][1] == pytest.approx(-found["IQM"][0])
-
-
-# --- Split over joint
 
 
 def test_the_split_statistic_by_hand() -> None:
