@@ -19,13 +19,7 @@ from crosstraj.analysis.probes import ranking
 from crosstraj.analysis.probes.agents import Judged, features_of
 from crosstraj.analysis.probes.intervals import auc_course, estimate, resamples, share_course
 from crosstraj.analysis.probes.judge import Exam, Measured, Pair, compare, measure, prepare
-from crosstraj.analysis.probes.linear import (
-    choose,
-    cross_entropy,
-    divergence,
-    fit,
-    hold_out,
-)
+from crosstraj.analysis.probes.linear import choose, cross_entropy, divergence, fit, hold_out
 from crosstraj.analysis.probes.ranking import Choices
 from crosstraj.analysis.probes.record import Recording, draw, opinion, record, reward_soon
 from crosstraj.cli.main import main
@@ -35,7 +29,7 @@ from crosstraj.errors import BadInput
 from crosstraj.learning.evaluation import Pool
 from crosstraj.learning.load import untrained
 from tests import conftest
-from tests.learning.test_evaluation import Scripted
+from tests.learning.scripted import Scripted
 
 ACTIONS = 5
 

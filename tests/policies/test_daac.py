@@ -17,7 +17,7 @@ from crosstraj.learning.learner import Learner
 from crosstraj.policies.daac import DAAC, TUNED, DAACAgent, DAACConfig, Tuned
 from crosstraj.policies.experience import Experience, experience
 from tests.helpers import random_experience, rng
-from tests.objectives.test_methods import bits, learner_for, moved, rollout_for, small
+from tests.objectives.every_method import bits, learner_for, moved, rollout_for, small
 
 POLICY_NETWORK, VALUE_NETWORK = {"encoder", "policy", "advantage"}, {"value_encoder", "value"}
 

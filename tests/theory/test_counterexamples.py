@@ -15,7 +15,7 @@ from crosstraj.theory.metrics import ferns, labelled, step, total_variation, was
 from crosstraj.theory.partition import refine
 from crosstraj.theory.prototype_cells import assign, margins, rotations, unit
 from crosstraj.theory.rates import RATES, STEPS, rates
-from tests.theory.test_theory import absorbing, dual
+from tests.theory.slow import absorbing, dual
 
 
 def cell(prototypes: np.ndarray, *v: float) -> int:
