@@ -12,6 +12,7 @@ from crosstraj.analysis import cluster_levels, measures
 from crosstraj.analysis.embed import centred, kmeans_clusters, prototype_clusters
 from crosstraj.analysis.layout import tsne
 from crosstraj.nn import ops
+from crosstraj.nn.sinkhorn import sinkhorn
 from crosstraj.objectives.base import Clustering
 
 
@@ -274,7 +275,7 @@ def test_shares_are_fixed_and_each_is_a_sinkhorn_of_its_own():
     found = prototype_clusters(v, clustering(np.eye(6)[:4]), share=4)  # 10 / 4: two shares
     scores = ops.unit(v) @ torch.eye(6)[:4].T / 0.1
     for rows in ([0, 2, 4, 6, 8], [1, 3, 5, 7, 9]):
-        code = ops.sinkhorn(scores[rows], 3)
+        code = sinkhorn(scores[rows], 3)
         assert found.cluster[rows].tolist() == code.argmax(1).tolist()
         np.testing.assert_allclose(found.entropy[rows], ops.entropy(code), rtol=1e-5)
     assert found.raw.tolist() == scores.argmax(1).tolist()

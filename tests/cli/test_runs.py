@@ -16,10 +16,10 @@ import pytest
 from crosstraj.cli.main import main
 from crosstraj.cli.runs import HEAD, in_bytes, in_time, table
 from crosstraj.runs import lock
-from crosstraj.runs.glance import glances
+from crosstraj.runs.status import glances
 from tests.conftest import Trained
-from tests.runs.test_glance import judged, make, update
 from tests.runs.test_leftovers import everything, saved
+from tests.runs.test_status import judged, make, update
 
 Capture = pytest.CaptureFixture[str]
 
