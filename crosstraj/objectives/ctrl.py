@@ -2,9 +2,8 @@
 
 Read it next to the paper's Algorithm 1; the letters are the paper's. Where the paper is silent or
 contradicts itself we follow docs/methods.md. Three things are ours, and off in `--preset paper`:
-normalisation inside the projection heads, codes swapped between two views of one fragment, and a
-loss where features fold into few directions.
-Three values are the released code's alone: `code_gradient`, `target_decay` and `predictors`.
+normalisation inside the projection heads, codes swapped between two views of one fragment, a loss
+where features fold. The released code's alone are `code_gradient`, `target_decay`, `predictors`.
 
 What it asks for: two sets of keypoints of one fragment share a code. Given the fragment they are as
 good as independent, so that *which episode this is* attains the optimum (docs/theory.md), and
