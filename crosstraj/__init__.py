@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from crosstraj.config.values import Config
-    from crosstraj.data.trajectories import Trajectories
     from crosstraj.errors import BadInput, NonFinite
     from crosstraj.learning.load import Trained
     from crosstraj.objectives import (
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
         Situations,
     )
     from crosstraj.outside.run import load, preset, train
+    from crosstraj.outside.trajectories import Trajectories
 
 __version__ = "0.1.0"
 __all__ = [
@@ -88,7 +88,7 @@ _ROOMS = {  # where each name lives, for those that are not losses or their valu
     "Loss": "outside.loss",
     "NonFinite": "errors",
     "Trained": "learning.load",
-    "Trajectories": "data.trajectories",
+    "Trajectories": "outside.trajectories",
     "load": "outside.run",
     "preset": "outside.run",
     "train": "outside.run",

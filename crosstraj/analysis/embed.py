@@ -27,6 +27,7 @@ from crosstraj.health.instruments import group_means, labels
 from crosstraj.learning.load import Trained, load
 from crosstraj.nn import ops
 from crosstraj.nn.encoders import Encode
+from crosstraj.nn.sinkhorn import sinkhorn
 from crosstraj.objectives.base import Clustering
 
 SHARE = 1024  # views per Sinkhorn: a minibatch of 32 x 256 steps in 8 parts has about as many
@@ -156,7 +157,7 @@ def prototype_clusters(v: Tensor, clustering: Clustering, share: int = SHARE) ->
     shares = max(1, round(len(kept) / share))
     code = torch.full_like(kept, torch.nan)
     for number in range(shares):
-        code[number::shares] = ops.sinkhorn(kept[number::shares], clustering.rounds)
+        code[number::shares] = sinkhorn(kept[number::shares], clustering.rounds)
     cluster, raw = torch.full((2, len(v)), -1, dtype=torch.int64)
     entropy = torch.full((len(v),), torch.nan)
     if len(kept):

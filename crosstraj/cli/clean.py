@@ -50,8 +50,8 @@ def clean(arguments: list[str]) -> None:
 
 def search(places: tuple[Path, ...]) -> Found:
     """What can go, by run; one that is spared is named with the reason."""
-    from crosstraj.runs.glance import run_directories
     from crosstraj.runs.leftovers import Spared, leftovers
+    from crosstraj.runs.status import run_directories
 
     found: Found = {}
     for place in places:

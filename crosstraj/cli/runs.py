@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from crosstraj.cli.options import POSITIONAL
 from crosstraj.cli.parse import parse
 from crosstraj.errors import BadInput, check_range
-from crosstraj.runs.glance import STATUSES, Glance, glances
+from crosstraj.runs.status import STATUSES, Glance, glances
 
 HEAD = ("status", "method", "game", "seed", "frames", "unseen", "size", "age", "owner", "run", "")
 RIGHT = {3, 4, 5, 6, 7}  # columns of numbers

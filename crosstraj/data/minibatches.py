@@ -1,7 +1,7 @@
-"""Which frames a minibatch holds, and which of them make each view; never across an episode's end.
+"""Which frames a minibatch holds, and which of them make each view.
 
-A *fragment* is the part of one episode that lies in one row of the rollout. Each frame is dealt to
-at most one minibatch, its *share*, so that each is encoded once per epoch whatever T is.
+Never across an episode's end, unless `cross` asks for it. Each frame is dealt to at most one
+minibatch, its *share*, so that each is encoded once per epoch whatever T is.
 """
 
 from collections.abc import Iterator
@@ -9,6 +9,8 @@ from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
+
+from crosstraj.data.fragments import fragments
 
 Sampling = Literal["uniform", "consecutive"]
 
@@ -29,22 +31,6 @@ class Windows(NamedTuple):
     frame: Tensor  # [F] flat index t * N + n of each frame of this minibatch in the rollout
     position: Tensor  # [B, L] positions in `frame` of L consecutive steps
     valid: Tensor  # [B, L] bool: still the episode of the window's first step
-
-
-def fragments(done: Tensor) -> Tensor:
-    """[S, N] bool -> the number of the fragment of each step, counted over rows and episodes."""
-    began = torch.zeros_like(done)
-    began[0] = True
-    began[1:] = done[:-1]
-    return (began.T.flatten().long().cumsum(0) - 1).unflatten(0, began.T.shape).T.contiguous()
-
-
-def time_of(done: Tensor) -> Tensor:
-    """[S, N] steps since the episode of each step began, or the rollout."""
-    step = torch.arange(len(done), device=done.device)[:, None].expand_as(done)
-    began = torch.zeros_like(step)
-    began[1:] = torch.where(done[:-1], step[1:], 0)
-    return step - began.cummax(0).values
 
 
 def deal_steps(fragment: Tensor, count: int, least: int, rng: torch.Generator) -> Tensor:

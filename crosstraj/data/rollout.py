@@ -9,11 +9,11 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from crosstraj.data.minibatches import fragments
+from crosstraj.data.fragments import fragments
 
 
 class Played(Protocol):
-    """What an objective reads of play: of a rollout, or of anybody's own (`trajectories.py`)."""
+    """What an objective reads of play: of a rollout, or of anybody's own (`Trajectories`)."""
 
     @property
     def action(self) -> Tensor:

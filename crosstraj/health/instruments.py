@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from crosstraj.nn import ops
+from crosstraj.nn.sinkhorn import sinkhorn
 
 SHARES = [step / 20 for step in range(20)]  # of the code before in a guess; never all of it
 SMOOTHING = 20.0  # imagined steps with the mean code, added to each row of a table of codes
@@ -130,7 +131,7 @@ def clustering_health(
     generator = torch.Generator().manual_seed(0)  # the comparison is the same in every run
     random = ops.unit(torch.randn(v.shape, generator=generator)).to(v)
     others = ops.unit(torch.randn(centres.shape, generator=generator)).to(v)
-    blind = ops.sinkhorn(random @ others.T / temperature, rounds)
+    blind = sinkhorn(random @ others.T / temperature, rounds)
     return spread_of("view", v) | {
         "code_entropy": ops.entropy(code).mean(),
         "code_entropy_random": ops.entropy(blind).mean(),

@@ -9,6 +9,7 @@ from torch import Tensor
 from crosstraj.data.minibatches import Stretches
 from crosstraj.data.rollout import Rollout
 from crosstraj.health.instruments import variance_between
+from crosstraj.learning.gradient_routing import Parts
 from crosstraj.learning.joint import (
     Anchor,
     Gradients,
@@ -20,7 +21,6 @@ from crosstraj.learning.joint import (
     through_encoder,
 )
 from crosstraj.learning.optimiser import Averages
-from crosstraj.learning.routing import Parts
 from crosstraj.nn import ops
 from crosstraj.nn.encoders import Encode
 from crosstraj.objectives.method import OWN

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from crosstraj.config.phases import phase_at
 from crosstraj.config.values import Config
-from crosstraj.data.advantages import RewardNormaliser
 from crosstraj.data.collect import Collector
+from crosstraj.data.rewards import RewardNormaliser
 from crosstraj.data.rollout import Rollout
 from crosstraj.data.skills import begun
 from crosstraj.envs import GAMES, image_and_actions, make_envs, shown_by

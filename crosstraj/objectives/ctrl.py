@@ -2,9 +2,8 @@
 
 Read it next to the paper's Algorithm 1; the letters are the paper's. Where the paper is silent or
 contradicts itself we follow docs/methods.md. Three things are ours, and off in `--preset paper`:
-normalisation inside the projection heads, codes swapped between two views of one fragment, and a
-loss where features fold into few directions.
-Three values are the released code's alone: `code_gradient`, `target_decay` and `predictors`.
+normalisation inside the projection heads, codes swapped between two views of one fragment, a loss
+where features fold. The released code's alone are `code_gradient`, `target_decay`, `predictors`.
 
 What it asks for: two sets of keypoints of one fragment share a code. Given the fragment they are as
 good as independent, so that *which episode this is* attains the optimum (docs/theory.md), and
@@ -20,12 +19,14 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from crosstraj.data.minibatches import VIEWS, Sampling, Views, time_of
+from crosstraj.data.fragments import time_of
+from crosstraj.data.minibatches import VIEWS, Sampling, Views
 from crosstraj.data.rollout import Played
 from crosstraj.errors import BadInput, check_range
 from crosstraj.health.complaints import of_clusters
 from crosstraj.health.instruments import clustering_health, spread_of
 from crosstraj.nn import heads, ops
+from crosstraj.nn.sinkhorn import sinkhorn
 from crosstraj.objectives.base import Clustering, Encoder, Metrics, ObjectiveConfig, RunValues
 from crosstraj.objectives.prototypes import Prototypes, unit_rows
 
@@ -169,7 +170,7 @@ class CTRL(Prototypes):
         v, v_pred = self.psi_clust(u), self.psi_pred(u)
         v_slow, v_pred_slow = self.targets(encode, batch, v, v_pred)
         centres = self.prototypes if c.code_gradient else self.prototypes.detach()
-        code = ops.sinkhorn(ops.unit(v_slow) @ centres.T / c.code_temperature, c.rounds)
+        code = sinkhorn(ops.unit(v_slow) @ centres.T / c.code_temperature, c.rounds)
         log_assignment = self.assign(v)
         losses = ops.cross_entropies(code.index_select(0, views.partner), log_assignment)
         cluster = losses.mean()

@@ -14,7 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from crosstraj.data.minibatches import Stretches, fragments, windows
+from crosstraj.data.fragments import fragments
+from crosstraj.data.minibatches import Stretches, windows
 from crosstraj.data.rollout import Played
 from crosstraj.errors import check_range
 from crosstraj.nn import ops

@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from crosstraj.health.instruments import Play
 from crosstraj.nn import ops
+from crosstraj.nn.sinkhorn import sinkhorn
 from crosstraj.objectives.base import Metrics, Objective
 
 
@@ -27,7 +28,7 @@ class Prototypes(Objective):
 
     def code(self, v: Tensor, temperature: float, rounds: int) -> Tensor:
         """Q~: to which clusters views [B, D] belong [B, C], balanced over the minibatch."""
-        return ops.sinkhorn(ops.unit(v) @ self.prototypes.T / temperature, rounds)
+        return sinkhorn(ops.unit(v) @ self.prototypes.T / temperature, rounds)
 
     def figures(self) -> Metrics:
         return self.play.figures()

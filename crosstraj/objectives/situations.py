@@ -25,7 +25,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from crosstraj.data.minibatches import Stretches, stretches, time_of
+from crosstraj.data.fragments import time_of
+from crosstraj.data.minibatches import Stretches, stretches
 from crosstraj.data.rollout import Played
 from crosstraj.errors import check_range
 from crosstraj.health.complaints import of_clusters

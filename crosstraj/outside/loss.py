@@ -11,11 +11,11 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 import torch
 from torch import Tensor, nn
 
-from crosstraj.data.trajectories import Trajectories
 from crosstraj.errors import BadInput
 from crosstraj.learning.optimiser import Averages, bound_gradients
 from crosstraj.objectives.base import Metrics, Objective, ObjectiveConfig
 from crosstraj.outside.encoder import Reading, module_of
+from crosstraj.outside.trajectories import Trajectories
 from crosstraj.randomness import OBJECTIVES, STREAMS, generator, own_global_generator
 
 Values = TypeVar("Values", bound=ObjectiveConfig)

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from crosstraj import objectives
-from crosstraj.data.trajectories import Trajectories
 from crosstraj.errors import BadInput
 from crosstraj.nn.encoders import MAP_CHANNELS
 from crosstraj.objectives import (
@@ -26,6 +25,7 @@ from crosstraj.objectives import (
 )
 from crosstraj.outside.encoder import Reading
 from crosstraj.outside.loss import Encode, Loss
+from crosstraj.outside.trajectories import Trajectories
 
 
 class CTRL(Loss[CTRLConfig]):

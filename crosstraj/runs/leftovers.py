@@ -20,7 +20,7 @@ from crosstraj import disk
 from crosstraj.errors import BadInput, Owned
 from crosstraj.runs import checkpoint, lock
 from crosstraj.runs.directory import LOGS
-from crosstraj.runs.glance import dumps, glance
+from crosstraj.runs.status import dumps, glance
 
 PLACES = ("checkpoints", "snapshots", "nonfinite")  # where a run keeps what it saves
 BEGUN = {"config.json", lock.NAME, *LOGS, *PLACES}  # all that a run without a save may hold

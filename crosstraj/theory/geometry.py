@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from crosstraj.nn import ops
+from crosstraj.nn.sinkhorn import log_sinkhorn
 from crosstraj.theory.decision_processes import Array, Blocks
 from crosstraj.theory.prototype_cells import (
     assign,
@@ -103,7 +103,7 @@ def equipartition(d: Drawn, rng: np.random.Generator) -> Sweep:
 def log_code(d: Drawn, views: int, rounds: int) -> Array:
     """[views, E] Sinkhorn's code of a batch whose views share a direction, as a network's do."""
     scores = alike(d)[:views] @ d.prototypes.T / TEMPERATURE
-    return ops.log_sinkhorn(torch.from_numpy(scores), rounds).double().numpy()
+    return log_sinkhorn(torch.from_numpy(scores), rounds).double().numpy()
 
 
 def alike(d: Drawn) -> Array:

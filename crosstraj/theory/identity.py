@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from crosstraj.nn import ops
 from crosstraj.nn.heads import linear
+from crosstraj.nn.sinkhorn import sinkhorn
 from crosstraj.theory.walks import BUTTONS, Kind, Walks, draw_looks, draw_walks
 
 CLUSTERS, FEATURES, WIDTH = 6, 16, 16
@@ -93,7 +94,7 @@ class Net(nn.Module):
         with torch.no_grad():
             v = ops.unit(self.psi(acting if variant.action_in_code else u))
             scores = v @ self.prototypes.T / CODE_TEMPERATURE
-            balance = partial(ops.sinkhorn, rounds=ROUNDS)
+            balance = partial(sinkhorn, rounds=ROUNDS)
             if variant.balanced_within:
                 code = torch.vmap(balance)(scores.unflatten(0, shape))
             else:

@@ -9,6 +9,7 @@ import torch
 from crosstraj.analysis import measures
 from crosstraj.analysis.embed import centred, kmeans_clusters, prototype_clusters
 from crosstraj.nn import ops
+from crosstraj.nn.sinkhorn import sinkhorn
 from crosstraj.objectives.base import Clustering
 from tests.analysis.points import blobs, ints, on_circle
 
@@ -54,7 +55,7 @@ def test_shares_are_fixed_and_each_is_a_sinkhorn_of_its_own():
     found = prototype_clusters(v, clustering(np.eye(6)[:4]), share=4)  # 10 / 4: two shares
     scores = ops.unit(v) @ torch.eye(6)[:4].T / 0.1
     for rows in ([0, 2, 4, 6, 8], [1, 3, 5, 7, 9]):
-        code = ops.sinkhorn(scores[rows], 3)
+        code = sinkhorn(scores[rows], 3)
         assert found.cluster[rows].tolist() == code.argmax(1).tolist()
         np.testing.assert_allclose(found.entropy[rows], ops.entropy(code), rtol=1e-5)
     assert found.raw.tolist() == scores.argmax(1).tolist()

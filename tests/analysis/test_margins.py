@@ -19,6 +19,7 @@ from crosstraj.errors import BadInput
 from crosstraj.learning.load import read_config
 from crosstraj.nn import ops
 from crosstraj.nn.encoders import Encode
+from crosstraj.nn.sinkhorn import log_sinkhorn, sinkhorn
 from crosstraj.objectives.base import Clustering
 from tests.conftest import TINY, Trained
 from tests.helpers import rng
@@ -76,14 +77,14 @@ def test_margins_of_codes_are_those_of_sinkhorns_own_clusters() -> None:
     views, prototypes = torch.randn(60, 8, generator=rng(1)), torch.randn(6, 8, generator=rng(2))
     views, prototypes = ops.unit(views + 1), ops.unit(prototypes)
     scores = views @ prototypes.T / 0.1
-    code = ops.sinkhorn(scores, 3)
+    code = sinkhorn(scores, 3)
     assert (code.argmax(1) != scores.argmax(1)).any()
     assert ((scores + potentials(scores, 3)).argmax(1) == code.argmax(1)).all()
     found = measure(prototypes, views, {}, temperature=0.1, rounds=3, rng=np.random.default_rng(0))
     assert found.agree == pytest.approx(float((code.argmax(1) == scores.argmax(1)).double().mean()))
     assert found.used["codes"] == len(code.argmax(1).unique())
     # log code_j - log code_k is (score_j - score_k + offsets) / temperature
-    log_code = ops.log_sinkhorn(scores, 3).double()
+    log_code = log_sinkhorn(scores, 3).double()
     best = log_code.argmax(1)
     gap = 0.1 * (log_code.max(1, keepdim=True).values - log_code)
     apart = torch.cdist(prototypes.double(), prototypes.double())[best]

@@ -14,7 +14,7 @@ import pytest
 from crosstraj.cli.main import main
 from crosstraj.cli.runs import HEAD, in_bytes, in_time, table
 from crosstraj.runs import lock
-from crosstraj.runs.glance import glances
+from crosstraj.runs.status import glances
 from tests.cli.answers import Capture
 from tests.conftest import Trained
 from tests.runs.logs import judged, make, update

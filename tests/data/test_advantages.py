@@ -5,7 +5,8 @@ import math
 import pytest
 import torch
 
-from crosstraj.data.advantages import RewardNormaliser, gae
+from crosstraj.data.advantages import gae
+from crosstraj.data.rewards import RewardNormaliser
 from tests.helpers import rng
 
 

@@ -6,12 +6,12 @@ from collections import Counter
 import pytest
 import torch
 
+from crosstraj.data.fragments import fragments
 from crosstraj.data.minibatches import (
     Views,
     consecutive_views,
     deal_blocks,
     deal_steps,
-    fragments,
     scattered,
     stretches,
     uniform_views,

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from crosstraj.config.groups import EvaluationConfig, MachineConfig, SavingConfig
 from crosstraj.config.values import Config
-from crosstraj.data.advantages import RewardNormaliser
+from crosstraj.data.rewards import RewardNormaliser
 from crosstraj.envs.procgen import ProcgenVectorEnv
 from crosstraj.errors import BadInput, NonFinite
 from crosstraj.learning.learner import Learner

@@ -9,7 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from crosstraj.data.minibatches import fragments, stretches
+from crosstraj.data.fragments import fragments
+from crosstraj.data.minibatches import stretches
 from crosstraj.data.rollout import Rollout
 from crosstraj.learning.learner import Learner
 from crosstraj.objectives.driml import DRIML, Batch, DRIMLConfig, near_positive

@@ -10,18 +10,14 @@ from torch import Tensor, nn
 
 from crosstraj.config.presets import preset, with_policy
 from crosstraj.config.values import Config
-from crosstraj.data.minibatches import Stretches, stretches, time_of
+from crosstraj.data.fragments import time_of
+from crosstraj.data.minibatches import Stretches, stretches
 from crosstraj.errors import BadInput
 from crosstraj.learning.learner import Learner
 from crosstraj.learning.optimiser import Averages
 from crosstraj.nn import ops
-from crosstraj.objectives.situations import (
-    LEAST,
-    Batch,
-    Situations,
-    SituationsConfig,
-    alike,
-)
+from crosstraj.nn.sinkhorn import sinkhorn
+from crosstraj.objectives.situations import LEAST, Batch, Situations, SituationsConfig, alike
 from crosstraj.policies.experience import experience
 from tests.helpers import bits, learner_for, moved, ragged_done, rng, rollout_for, slow_fragments
 
@@ -217,7 +213,7 @@ def test_the_loss_equals_the_slow_loop():
         within[batch.stretch == stretch] -= features[batch.stretch == stretch].mean(0)
     subject = method.subject(within, batch)
     v = method.psi(subject)
-    code = ops.sinkhorn(ops.unit(v) @ method.prototypes.T / c.code_temperature, c.rounds)
+    code = sinkhorn(ops.unit(v) @ method.prototypes.T / c.code_temperature, c.rounds)
     source = within[batch.earlier]
     w = method.theta(method.psi(method.film(source, method.between(batch))))
     code, w = code.detach(), w.detach()
@@ -264,7 +260,7 @@ def test_the_control_predicts_the_code_of_another_pair():
     features = torch.randn(36, 256, generator=rng(1))
     within = method.without_stretch(features, batch.stretch)
     v = method.psi(method.subject(within, batch))
-    code = ops.sinkhorn(ops.unit(v) @ method.prototypes.T / 0.05, 3)
+    code = sinkhorn(ops.unit(v) @ method.prototypes.T / 0.05, 3)
     guess = method.foretell(within[batch.earlier], method.between(batch))
     other = torch.randperm(len(code), generator=rng(2))
     expected = ops.cross_entropies(code[other], guess).mean().item()

@@ -116,7 +116,7 @@ def test_a_command_names_the_extra_that_it_needs(light: Path) -> None:
 def test_importing_the_package_or_the_objectives_imports_no_extra() -> None:
     """By the list of modules; `import crosstraj` alone does not even import torch."""
     code = "import sys, {}; print(*{{name.partition('.')[0] for name in sys.modules}})"
-    rooms = "crosstraj.objectives, crosstraj.outside.losses, crosstraj.data.trajectories"
+    rooms = "crosstraj.objectives, crosstraj.outside.losses, crosstraj.outside.trajectories"
     whole = run(sys.executable, "-c", code.format(rooms)).stdout.split()
     assert "torch" in whole
     assert not set(whole) & set(EXTRAS)

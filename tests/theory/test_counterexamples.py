@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.optimize import linprog
 
-from crosstraj.nn import ops
+from crosstraj.nn.sinkhorn import log_sinkhorn, sinkhorn
 from crosstraj.objectives.ctrl import CTRL, CTRLConfig
 from crosstraj.theory.behaviour import path_law
 from crosstraj.theory.decision_processes import Process, optimal_values, random_process, with_copies
@@ -118,7 +118,7 @@ def test_f4_an_aligned_step_leaves_the_cluster_that_sinkhorn_gives_in_a_batch() 
     def clusters(*v: float) -> list[int]:
         """Of the first view: by its scores, and by its code among the others."""
         scores = unit(np.array([v, *rest])) @ e.T
-        code = ops.sinkhorn(torch.from_numpy(scores / 0.1), 3)
+        code = sinkhorn(torch.from_numpy(scores / 0.1), 3)
         return [int(scores[0].argmax()), int(code[0].argmax())]
 
     assert clusters(1.0, 0.0, 0.0) == [0, 0]
@@ -129,7 +129,7 @@ def test_f4_an_aligned_step_leaves_the_cluster_that_sinkhorn_gives_in_a_batch() 
 def test_f4_another_view_of_the_batch_moves_a_view_that_did_not_change() -> None:
     first = [2.0, 1.0]
     for second, expected in (([1.0, 2.0], Fraction(2, 3)), ([8.0, 1.0], Fraction(4, 11))):
-        code = ops.sinkhorn(torch.tensor([first, second]).log(), rounds=1)
+        code = sinkhorn(torch.tensor([first, second]).log(), rounds=1)
         assert code[0].tolist() == pytest.approx([float(expected), 1 - float(expected)], abs=1e-6)
     # 2/3 of the view in the first cluster, then 4/11: its cluster has changed, its scores have not
 
@@ -181,11 +181,11 @@ def test_p0_two_absorbing_states_fall_together_as_powers_of_the_discount() -> No
 
 def test_p0_only_a_collapsed_batch_puts_all_views_into_one_cluster() -> None:
     same = torch.tensor([[3.0, 1.0, -2.0]]).repeat(4, 1)
-    assert ops.sinkhorn(same, 3) == pytest.approx(1 / 3)  # ties: no cluster at all
+    assert sinkhorn(same, 3) == pytest.approx(1 / 3)  # ties: no cluster at all
     lifted = same + torch.tensor([[0.0], [5.0], [-1.0], [2.0]])  # differences alone count
-    assert ops.sinkhorn(lifted, 3) == pytest.approx(1 / 3)
+    assert sinkhorn(lifted, 3) == pytest.approx(1 / 3)
     one_differs = same + 0.01 * torch.eye(4, 3)
-    assert len(ops.log_sinkhorn(one_differs, 3).argmax(1).unique()) >= 2
+    assert len(log_sinkhorn(one_differs, 3).argmax(1).unique()) >= 2
 
 
 def test_p1_normalising_a_signed_view_loses_its_cluster() -> None:

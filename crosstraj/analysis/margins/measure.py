@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from crosstraj.nn import ops
+from crosstraj.nn.sinkhorn import log_sinkhorn
 from crosstraj.theory.decision_processes import Array
 from crosstraj.theory.prototype_cells import assign, margins, unit
 
@@ -37,7 +37,7 @@ class Margins(NamedTuple):
 
 def potentials(scores: Tensor, rounds: int) -> Tensor:
     """[C] what Sinkhorn adds to the scores of each cluster, up to a number common to all."""
-    added = ops.log_sinkhorn(scores, rounds) - scores
+    added = log_sinkhorn(scores, rounds) - scores
     return (added - added.mean(1, keepdim=True)).mean(0)
 
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from crosstraj.data.rollout import Rollout
-from crosstraj.data.trajectories import Trajectories
 from crosstraj.errors import BadInput
+from crosstraj.outside.trajectories import Trajectories
 
 STEPS, ENVS, ACTIONS = 5, 3, 4
 IMAGE = (8, 9, 3)  # height and width differ: an axis in the wrong place is seen

@@ -14,7 +14,7 @@ import pytest
 from crosstraj.errors import BadInput, NonFinite, Owned
 from crosstraj.learning.signals import Interrupted
 from crosstraj.runs import lock
-from crosstraj.runs.glance import STATUSES, glance, glances
+from crosstraj.runs.status import STATUSES, glance, glances
 from tests.runs.logs import judged, make, update
 
 
@@ -231,7 +231,7 @@ def test_looking_makes_and_changes_no_file(tmp_path: Path) -> None:
 FAST = """
 import sys, time
 from pathlib import Path
-from crosstraj.runs.glance import glances
+from crosstraj.runs.status import glances
 began = time.process_time()
 assert len(glances([Path(sys.argv[1])])) == 1440
 spent = time.process_time() - began
@@ -254,7 +254,7 @@ def test_1440_runs_are_listed_at_once_and_nothing_heavy_is_imported(tmp_path: Pa
 
 
 def test_statuses_are_those_that_are_documented() -> None:
-    import crosstraj.runs.glance as module
+    import crosstraj.runs.status as module
 
     assert module.__doc__ is not None
     for status in STATUSES:
