@@ -115,7 +115,7 @@ def test_watching_shows_what_changes_and_ends_well_on_ctrl_c(
     run = make(tmp_path / "run", update(100))
     words = [sys.executable, "-m", "crosstraj", "runs", str(tmp_path), "--watch", "--every", "0.1"]
     reader, writer = pty.openpty() if terminal else os.pipe()
-    process = subprocess.Popen(words, stdout=writer, stderr=subprocess.PIPE)
+    process = subprocess.Popen(words, stdout=writer, stderr=subprocess.PIPE, preexec_fn=heed_ctrl_c)
     os.close(writer)
     read_until(reader, b"100/1,000")
     with (run / "metrics.jsonl").open("a") as log:
@@ -131,6 +131,11 @@ def test_watching_shows_what_changes_and_ends_well_on_ctrl_c(
     _, error = process.communicate(timeout=30)
     os.close(reader)
     assert (process.returncode, error) == (0, b"")
+
+
+def heed_ctrl_c() -> None:
+    """What a shell starts in the background ignores it, and so would all that it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def read_until(reader: int, wanted: bytes) -> None:
