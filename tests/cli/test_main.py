@@ -167,7 +167,7 @@ def test_an_environment_without_images_is_refused_before_anything_is_written(
         ("evaluate", "RUN is missing: A run directory; give it, as `crosstraj evaluate --help`"),
         ("probe runs", "--expert is missing: The run whose play is the standard"),
         ("experiment", "FILE is missing: A TOML file"),
-        ("experiment a.toml --jobs two", "--jobs two: must be a whole number"),
+        ("experiment a.toml --jobs two", "--jobs=two: must be auto, or a number of at least 1"),
         ("experiment a.toml --quick --scale .5", "give either --quick or --scale"),
         ("doctor --seconds soon", "--seconds soon: must be a number"),
         ("theory nonsense", "nonsense: must be one of statements, situations"),
@@ -266,8 +266,10 @@ def test_a_run_that_another_owner_holds_is_refused_with_75(
 
 def test_evaluate_refuses_what_is_no_run(tmp_path: Path, capfd: Capture) -> None:
     (tmp_path / "config.json").write_text('{"config": 3}')
-    for place in (tmp_path, tmp_path / "nowhere", tmp_path / "config.json"):
+    for place in (tmp_path, tmp_path / "nowhere"):
         assert f"{place} is not a run directory" in refusal(capfd, "evaluate", str(place))
+    file = tmp_path / "config.json"
+    assert f"{file} is not a kept run" in refusal(capfd, "evaluate", str(file))
 
 
 def test_evaluate_refuses_a_run_without_a_checkpoint(
