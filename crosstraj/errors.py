@@ -48,8 +48,6 @@ def unknown(kind: str, name: str, choices: Iterable[str]) -> BadInput:
 EXTRAS = {
     "gymnasium": "train",
     "rich": "train",
-    "procgen": "procgen",
-    "gym3": "procgen",
     "ale_py": "atari",
     "minigrid": "minigrid",
     "tensorboard": "tensorboard",
@@ -64,6 +62,7 @@ EXTRAS = {
     "plotly": "analysis",
     "PIL": "analysis",
     "ot": "theory",
+    "ray": "ray",
 }
 
 

@@ -75,10 +75,11 @@ def recover(training: Training, run: Run, trouble: NonFinite) -> None:
 
 def train(config: Config, run: Run, display: Display, stop: Stop) -> dict[str, Any]:
     """Train until the budget is spent; returns the summary that the run directory then holds."""
-    training = Training(config, run.saved_fact("kernels"))
+    training = Training(config, begun_with := run.saved_fact("kernels"))
     run.facts["kernels"] = training.config.machine.kernels  # chosen, now that frames are known
+    if run.facts["kernels"] != begun_with:
+        display.say(training.kernels)
     resume(training, run, display)
-    display.say(training.kernels)
     if config.saving.tensorboard:
         show_in_tensorboard(run.metrics, run.directory / "tensorboard", run.warn)
     saved, spent = time.monotonic(), time.process_time()

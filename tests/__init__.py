@@ -55,7 +55,6 @@ Modules of more than 40 statements that are tested where they are used:
     objectives/base.py: objectives/test_methods.py
     outside/encoder.py: outside/test_loss.py
     outside/losses.py: outside/test_loss.py
-    randomness.py: test_loop.py
     report/sections/aggregates.py: report/test_page.py
     report/sections/levels.py: report/test_page.py
     report/sections/returns.py: report/test_page.py

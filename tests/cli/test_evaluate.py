@@ -16,8 +16,10 @@ from tests.conftest import Trained
 
 def test_evaluate_refuses_what_is_no_run(tmp_path: Path, capfd: Capture) -> None:
     (tmp_path / "config.json").write_text('{"config": 3}')
-    for place in (tmp_path, tmp_path / "nowhere", tmp_path / "config.json"):
+    for place in (tmp_path, tmp_path / "nowhere"):
         assert f"{place} is not a run directory" in refusal(capfd, "evaluate", str(place))
+    file = tmp_path / "config.json"
+    assert f"{file} is not a kept run" in refusal(capfd, "evaluate", str(file))
 
 
 def test_evaluate_refuses_a_run_without_a_checkpoint(

@@ -120,7 +120,7 @@ def test_an_environment_without_images_is_refused_before_anything_is_written(
         ("evaluate", "RUN is missing: A run directory; give it, as `crosstraj evaluate --help`"),
         ("probe runs", "--expert is missing: The run whose play is the standard"),
         ("experiment", "FILE is missing: A TOML file"),
-        ("experiment a.toml --jobs two", "--jobs two: must be a whole number"),
+        ("experiment a.toml --jobs two", "--jobs=two: must be auto, or a number of at least 1"),
         ("experiment a.toml --quick --scale .5", "give either --quick or --scale"),
         ("doctor --seconds soon", "--seconds soon: must be a number"),
         ("theory nonsense", "nonsense: must be one of statements, situations"),

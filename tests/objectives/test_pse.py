@@ -381,7 +381,7 @@ def test_the_defaults_are_the_papers_budget():
     assert (config.encoder_grad, config.order) == ("both", "joint")
 
 
-GRID = Path(__file__).parents[2] / "experiments" / "pse_grid.toml"
+GRID = Path(__file__).parents[2] / "experiments" / "paper" / "pse_grid.toml"
 
 
 def grid_file() -> dict[str, Any]:

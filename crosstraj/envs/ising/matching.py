@@ -15,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.spaces import Box, Discrete
 
+from crosstraj.envs.generators import packed, unpack
 from crosstraj.envs.ising.lattice import Boundary, Dynamics, Rule, Spins, exact_correlation, picture
 from crosstraj.envs.procgen import Split
 from crosstraj.errors import BadInput, check_range
-from crosstraj.randomness import packed, unpack
 
 Frames = npt.NDArray[np.uint8]  # [N, H, W, C]
 State = Mapping[str, npt.NDArray[Any]]
