@@ -1,0 +1,64 @@
+"""The same rooms as the package: what tests `crosstraj/nn/ops.py` is in `tests/nn/test_ops.py`.
+
+`tools/` and `examples/` have their rooms here too. Files that hold no test have what several test
+files share: `helpers.py` and `conftest.py` for all of them, others in the room that needs them.
+No test file imports from another one.
+
+Named for what they show, because that takes several modules:
+    analysis/test_browser.py: what a real browser makes of the page of `explore`
+    config/test_terms.py: that methods are compared on equal terms, and the page that says so
+    experiments/cluster/test_cluster.py: runs on a cluster of several nodes
+    learning/test_nonfinite.py: what is not finite, from the reward to the last save
+    learning/test_one_pass.py: objectives that read the frames of the policy's minibatches
+    learning/test_rehearsal.py: every method on a device that stands in for a GPU
+    nn/test_native_bf16.py: the kernels of `nn/native.py` in bfloat16
+    objectives/test_golden.py: that losses on given weights are what they were
+    objectives/test_methods.py: every method before the same questions
+    outside/test_light.py: the wheel without extras
+    outside/test_names.py: the public names of the package
+    outside/test_page.py: that docs/your_agent.md runs
+    test_house.py: the direction of imports
+    test_locks.py: the locked versions
+    test_names.py: names and sizes of files, and this list
+    theory/test_counterexamples.py: where the paper's theory fails as printed
+
+Modules of more than 40 statements that are tested where they are used:
+    analysis/episode_ends.py: analysis/test_check_method.py
+    analysis/plots.py: analysis/test_study.py
+    analysis/probes/show.py: analysis/probes/test_ranking.py
+    analysis/result.py: analysis/test_study.py
+    analysis/states.py: analysis/test_study.py
+    analysis/summary.py: analysis/test_study.py
+    analysis/table.py: analysis/test_study.py
+    cli/analyse.py: analysis/test_study.py
+    cli/experts.py: learning/test_experts.py
+    cli/help.py: cli/test_run_values.py
+    cli/margins.py: analysis/margins/test_robustness.py
+    cli/options.py: cli/test_parse.py
+    cli/train.py: test_loop.py
+    config/groups.py: config/test_values.py
+    config/own.py: examples/test_own_objective.py
+    data/rollout.py: data/test_collect.py
+    disk.py: runs/test_checkpoint.py
+    envs/ising/task.py: envs/ising/test_matching.py
+    experiments/cluster/driver.py: experiments/cluster/test_cluster.py
+    experiments/cluster/node_task.py: experiments/cluster/test_cluster.py
+    experiments/cluster/parcel.py: experiments/cluster/test_shelf.py
+    experiments/cluster/session.py: experiments/cluster/test_cluster.py
+    experiments/expert_runs.py: learning/test_experts.py
+    experiments/plan.py: experiments/test_file.py
+    experiments/tables/gallery.py: analysis/test_gallery.py
+    experiments/tables/ising_pictures.py: experiments/tables/test_ising.py
+    experiments/tables/kinds.py: experiments/test_file.py
+    experiments/tables/scores.py: experiments/tables/test_returns.py
+    learning/state.py: test_loop.py
+    objectives/base.py: objectives/test_methods.py
+    outside/encoder.py: outside/test_loss.py
+    outside/losses.py: outside/test_loss.py
+    report/sections/aggregates.py: report/test_page.py
+    report/sections/levels.py: report/test_page.py
+    report/sections/returns.py: report/test_page.py
+    report/sections/split.py: report/test_page.py
+    runs/codec.py: runs/test_checkpoint.py
+    runs/read.py: experiments/test_kept.py
+"""

@@ -1,10 +1,11 @@
-"""How the house is kept: files that can be read at once, names given once, a guide in each room."""
+"""How the house is kept: short files, names given once, a guide and a place for tests in each."""
 
 import ast
 import re
 from pathlib import Path
 
 import crosstraj
+import tests
 
 ROOT = Path(crosstraj.__file__).parent
 PLACES = list(ROOT.rglob("*.py"))
@@ -45,3 +46,23 @@ def test_each_package_says_what_lives_there_and_the_map_names_places_that_exist(
     places = re.findall(r"\| `([^`]+)` \|", table)
     assert len(places) >= 20
     assert [place for place in places if not (ROOT / place).exists()] == []
+
+
+def test_a_modules_tests_are_found_by_its_name_or_by_the_list_in_the_guide() -> None:
+    listed = dict(re.findall(r"^    (\S+\.py): (.+)$", tests.__doc__ or "", re.MULTILINE))
+    own = Path(tests.__file__).parent
+    files = {str(path.relative_to(own)): path for path in own.rglob("test_*.py")}
+    named = {  # tools and examples stand beside the package
+        name for name, path in files.items()
+        if any((home / name).with_name(path.name[5:]).exists() for home in (ROOT, ROOT.parent))
+        or (ROOT.parent / name).with_name(path.stem[5:]).is_dir()
+    }  # fmt: skip
+    modules = {str(path.relative_to(ROOT)): path for path in PLACES if path.stem != "__init__"}
+    alone = {m for m in modules if str(Path(m).with_name(f"test_{Path(m).name}")) not in files}
+    trees = {module: ast.walk(ast.parse(modules[module].read_text())) for module in alone}
+    large = {m for m, tree in trees.items() if sum(isinstance(n, ast.stmt) for n in tree) > 40}
+    assert set(files) - named | large <= set(listed)
+    assert set(listed) <= set(files) - named | alone, "what the rule finds need not be listed"
+    assert [listed[module] for module in alone & set(listed) if listed[module] not in files] == []
+    imports = re.compile(r"^ *(?:from|import) tests\.[\w.]*\btest_", re.MULTILINE)
+    assert [name for name, path in files.items() if imports.search(path.read_text())] == []

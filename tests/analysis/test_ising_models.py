@@ -1,7 +1,6 @@
 """The Ising study: silhouettes and Rand indices known by construction, the rule, the table."""
 
 import json
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,21 +10,14 @@ import pytest
 import torch
 
 from crosstraj.analysis.ising_models import clustered, environments, fixed_choices, measure
-from crosstraj.cli import experiment
 from crosstraj.cli.main import main
 from crosstraj.config.presets import preset
 from crosstraj.config.values import Config
 from crosstraj.envs import IsingConfig
 from crosstraj.errors import BadInput
-from crosstraj.experiments.file import read
-from crosstraj.experiments.jobs import prepare
-from crosstraj.experiments.tables.ising import ising, sentences, table
-from crosstraj.experiments.tables.ising_runs import PAPER, Row, answers, changes, largest_change
-from crosstraj.experiments.tables.results import Result
 from crosstraj.objectives.base import Clustering
 from crosstraj.objectives.ctrl import CTRLConfig
 
-STUDY = Path("experiments/paper/ising.toml")
 SMALL = IsingConfig(side=8, horizon=12, goal_sweeps_most=60)
 
 
@@ -34,9 +26,6 @@ def small(**values: Any) -> Config:
     assert isinstance(config.objective, CTRLConfig)
     objective = replace(config.objective, sampling="consecutive", **values)
     return replace(config, env="ising", encoder="lattice", ising=SMALL, objective=objective)
-
-
-# ---- what is measured ----
 
 
 def looking(reads: str) -> Clustering:
@@ -119,112 +108,3 @@ def test_a_run_is_measured_from_its_directory_and_anything_else_is_refused(tmp_p
     (run / "config.json").write_text(json.dumps(config))
     with pytest.raises(BadInput, match="CTRL on ising is needed"):
         measure(run)
-
-
-# ---- the rule and the table ----
-
-
-def test_the_rule_finds_the_papers_five_in_the_papers_numbers() -> None:
-    silhouettes = {e: silhouette for e, (_, silhouette) in PAPER.items()}
-    change = changes(silhouettes)
-    assert change[5] == pytest.approx(0.145)
-    assert change[4] == pytest.approx(0.079 / 2, abs=1e-9)  # two clusters at once
-    assert change[50] == pytest.approx(0.515 / 44)
-    assert 2 not in change
-    assert max(change, key=lambda e: change[e]) == 5
-
-
-def test_a_change_counts_whichever_way_it_goes_and_every_number_is_needed() -> None:
-    flat = dict.fromkeys(range(2, 9), 0.5)
-    assert largest_change(flat | {6: 0.9, 7: 0.8, 8: 0.7}) == 6
-    assert largest_change(flat | {8: 0.1}) == 8
-    assert largest_change(flat | {50: -1.0}) == 3  # a tie: the first
-    assert largest_change({e: s for e, s in flat.items() if e != 4}) is None
-    assert largest_change(flat | {4: math.nan}) is None
-
-
-def rows() -> list[Row]:
-    """Two seeds: the largest change is at 5 for seed 0 and at 3 for seed 1."""
-    found = []
-    for seed, jump in ((0, 5), (1, 3)):
-        for e in (2, 3, 4, 5, 6, 7, 8, 50):
-            silhouette = 0.8 - 0.01 * e - (0.2 if e >= jump else 0)
-            arms = [-0.9, -0.5, -0.1, -0.2, -0.3]
-            found.append(Row(seed, e, -0.2, silhouette, 0.1, 0.5, 0.25, 0.75, arms))
-    return found
-
-
-def test_the_rule_is_applied_to_every_seed_on_its_own() -> None:
-    assert answers(rows()) == {0: 5, 1: 3}
-    partly = [r for r in rows() if r.seed == 0 or r.clusters != 7]
-    assert answers(partly) == {0: 5}
-    assert "In 1 of 2 seeds; it is at E = 5 (seed 0), 3 (seed 1)" in sentences(
-        rows(), answers(rows())
-    )
-    assert "no answer" in sentences([], {})
-
-
-def test_the_table_has_spreads_bounds_and_the_papers_numbers() -> None:
-    lines = table(rows()).split("\n")
-    five = next(line for line in lines if line.startswith("| 5 |")).split(" | ")
-    # Return; share (-.2 + .4) / (-.1 + .4); silhouettes .55 and .55; changes .21 and .01.
-    assert five[1:6] == ["2", "-0.200 ± 0.000", "0.667 ± 0.000", "0.550 ± 0.000", "0.110 ± 0.141"]
-    assert five[6:9] == ["0.500 ± 0.000", "0.250 ± 0.000", "0.750 ± 0.000"]
-    assert five[9:] == ["-0.020", "0.651", "0.145 |"]
-    assert "| 3 | 2 |" in "\n".join(lines)
-    text = "\n".join(lines)
-    assert "| uniform policy | 2 | -0.400 ± 0.000 |" in text
-    assert "| best arm | 2 | -0.100 ± 0.000 |" in text
-    assert "| worst arm | 2 | -0.900 ± 0.000 |" in text
-
-
-def test_table_figure_and_drawing_are_written_also_of_a_part(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plan = read(STUDY)
-    empty = [
-        Result(
-            *(run.variant, run.game, run.seed, 1, "x", True, 0, False),
-            *("unseen", [], {}, {}, math.nan, ""),
-        )
-        for run in plan.runs()
-    ]
-    files = ising(plan, empty, tmp_path)
-    assert [file.name for file in files] == ["table.md", "table.json", "task.png"]
-    assert "**Partial**: 0 of 50 runs" in (tmp_path / "table.md").read_text()
-    monkeypatch.setattr("crosstraj.experiments.tables.ising.measured", lambda results: rows())
-    # Drawn just now.
-    monkeypatch.setattr("crosstraj.experiments.tables.ising.draw_task", lambda path: path)
-    files = ising(plan, empty, tmp_path)
-    assert {"figure.png", "task.png"} < {file.name for file in files}
-    assert all(file.stat().st_size > 0 for file in files)
-    values = json.loads((tmp_path / "table.json").read_bytes())
-    assert values["largest change in silhouette at, by seed"] == {"0": 5, "1": 3}
-
-
-# ---- the file ----
-
-
-def test_the_study_has_ten_numbers_of_clusters_and_a_goal_for_each_seed() -> None:
-    jobs = prepare(read(STUDY).runs(), Path("runs"))
-    assert len(jobs) == 50
-    clusters = [job.config.objective.clusters for job in jobs[:10]]  # type: ignore[union-attr]
-    assert clusters == [2, 3, 4, 5, 6, 7, 8, 10, 20, 50]
-    assert all(job.config.ising.instance == job.config.seed for job in jobs)
-    assert {job.config.seed for job in jobs} == set(range(5))
-
-
-def test_quick_is_the_scale_that_the_file_names(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    experiment.experiment([str(STUDY), "--quick", "--list"])
-    listed = capsys.readouterr().out
-    assert "# 10 runs" in listed
-    assert "--ising.instance 0" in listed
-    other = tmp_path / "other.toml"
-    other.write_text(STUDY.read_text().replace("quick = ", "# "))
-    with pytest.raises(BadInput, match="names no `quick`"):
-        experiment.experiment([str(other), "--quick", "--list"])
-    other.write_text(STUDY.read_text().replace("quick = 0", "quick = 2"))
-    with pytest.raises(BadInput, match=r"quick=2.*must be above 0"):
-        experiment.experiment([str(other), "--list"])

@@ -15,7 +15,7 @@ from crosstraj.analysis.play import (
 )
 from crosstraj.errors import BadInput
 from crosstraj.learning.evaluation import Pool
-from tests.learning.test_evaluation import NO_SKILLS, SIDE, Scripted, Still
+from tests.learning.scripted import NO_SKILLS, SIDE, Scripted, Still
 
 
 def cut(script: list[list[int]], count: int, keypoints: int = 2, span: int = 0) -> Views:

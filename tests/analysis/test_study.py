@@ -17,7 +17,7 @@ import pytest
 import torch
 from PIL import Image
 
-from crosstraj.analysis import cluster_levels, explore, output, pictures, plots
+from crosstraj.analysis import cluster_levels, explore, plots
 from crosstraj.analysis.embed import Lens, prototype_clusters
 from crosstraj.analysis.play import Views
 from crosstraj.analysis.result import Choices
@@ -436,27 +436,6 @@ def test_a_hostile_run_name_is_text_everywhere(clustered, tmp_path, only):
     assert (out / "temperatures.png").exists()
 
 
-def test_data_cannot_end_its_script_element_and_is_not_looked_at_again():
-    nasty = "</script><script>alert(1)</script><!-- &lt; {{plotly}}"
-    text = explore.safe_json({"a": nasty, "b": None})
-    assert not re.search(r"[<>&]", text)
-    assert json.loads(text) == {"a": nasty, "b": None}
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        explore.safe_json([math.nan])
-
-
-@pytest.mark.parametrize("name", ["..", "a/../..", ".hidden", "x" * 300, "a\nb", "ü<>"])
-def test_file_names_stay_inside_the_output(name, tmp_path):
-    (safe,) = output.file_names([tmp_path / name])
-    assert re.fullmatch(r"[A-Za-z0-9_][A-Za-z0-9_.-]*", safe)
-    assert len(safe) <= 100
-
-
-def test_equal_names_become_different_directories(tmp_path):
-    runs = [tmp_path / "a" / "run", tmp_path / "b" / "run", tmp_path / "c" / "run"]
-    assert len(set(output.file_names(runs))) == 3
-
-
 def test_links_in_a_run_lead_nowhere(copy, tmp_path, capfd):
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -469,47 +448,3 @@ def test_links_in_a_run_lead_nowhere(copy, tmp_path, capfd):
     assert precious.read_text() == "mine"
     assert [path.name for path in outside.iterdir()] == ["precious"]
     assert not (copy / "explore.html").is_symlink()
-
-
-# --- Pictures
-
-
-def test_sprite_sheets_hold_each_frame_at_its_place_and_keep_their_budget():
-    frames = np.zeros((300, 6, 20, 40, 3), np.uint8)
-    frames[...] = (np.arange(300) % 250)[:, None, None, None, None]
-    frames[:, 5] = 255
-    packed = pictures.sheets(frames, 10**7)
-    assert (packed.per_view, packed.width, packed.height) == (4, 40, 20)
-    assert len(packed.webp) == 2  # 1200 frames, 1024 in a sheet
-    view, number = 270, 3  # its last frame is white
-    index = view * 4 + number
-    sheet = Image.open(io.BytesIO(packed.webp[index // 1024]))
-    column, row = index % 1024 % 32, index % 1024 // 32
-    assert sheet.getpixel((column * 40 + 20, row * 20 + 10))[0] > 240
-    assert abs(sheet.getpixel(((column - 1) * 40 + 20, row * 20 + 10))[0] - 270 % 250) < 12
-    noise = np.random.default_rng(0).integers(0, 255, (100, 2, 64, 64, 3), np.uint8)
-    small = pictures.sheets(noise, budget=250_000)
-    assert sum(map(len, small.webp)) <= 250_000
-    assert small.quality < packed.quality
-
-
-def test_large_frames_are_made_small_and_stacks_and_greys_shown():
-    assert pictures.sheets(np.zeros((2, 1, 210, 160, 3), np.uint8), 10**6).height == 64
-    stack = np.arange(2 * 2 * 12).reshape(2, 2, 12).astype(np.uint8)
-    np.testing.assert_array_equal(pictures.newest_image(stack, 4), stack[..., 9:])
-    grey = pictures.newest_image(stack[..., :4], 4)
-    np.testing.assert_array_equal(grey, np.repeat(stack[..., 3:4], 3, axis=-1))
-
-
-def test_frames_get_what_the_rest_leaves_of_the_page(clustered, monkeypatch):
-    subject = prepare(clustered, Choices(40, None, 0, 0))
-    given = []
-
-    def sheets(frames: np.ndarray, budget: int) -> pictures.Sheets:
-        given.append(budget)
-        return pictures.Sheets([b"x" * budget], 2, 64, 64, 80)  # the worst that they may be
-
-    monkeypatch.setattr("crosstraj.analysis.explore.sheets", sheets)
-    page = explore.page(explore.content(subject, []) | {"more": "x" * 10**6}, subject)
-    assert given[0] > 5_000_000
-    assert explore.PAGE_BYTES - 10_000 < len(page.encode()) < 15_000_000

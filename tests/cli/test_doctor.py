@@ -1,16 +1,17 @@
 """What `crosstraj doctor` foretells of training on a machine."""
 
+import re
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from crosstraj.cli import doctor
+from crosstraj.cli.main import main
 from crosstraj.config.presets import preset
 from crosstraj.learning import speed
 from crosstraj.nn import compiler
-
-Capture = pytest.CaptureFixture[str]
+from tests.cli.answers import Capture, answer
 
 
 def test_doctor_says_what_a_run_will_do_here(
@@ -52,3 +53,43 @@ def test_the_speed_of_training_is_frames_by_time(monkeypatch: pytest.MonkeyPatch
     # Looks: begin 0; 1 after one update and 2 after two are less than 3 s; 3 after three; end 4.
     assert speed.frames_per_second("fp32", 3.0) == 3 * 64 / 4
     assert len(done) == 4
+
+
+def test_doctor_finds_nothing_wrong_here(capfd: Capture) -> None:
+    code, out, _ = answer(capfd, "doctor", "--seconds", "0.1", "--training", "0")
+    assert code == 0
+    assert re.search(r"^engine +fine: [\d,]+ frames/s", out, re.MULTILINE)
+    assert re.search(r"^torch +\d", out, re.MULTILINE)
+    assert not re.search(r"^training", out, re.MULTILINE)
+
+
+def test_doctor_names_what_is_missing_and_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch, capfd: Capture
+) -> None:
+    absent = ("torch", "ale-py")
+    monkeypatch.setattr(doctor, "_version", lambda package: None if package in absent else "1")
+    code, out, error = answer(capfd, "doctor")
+    assert code == 1
+    assert "missing: pip install torch" in out
+    assert "pip install 'crosstraj[atari]'" in out
+    assert error == "crosstraj: something is missing or broken: see above\n"
+
+
+def test_doctor_says_why_the_engine_does_not_start(
+    monkeypatch: pytest.MonkeyPatch, capfd: Capture
+) -> None:
+    def broken(seconds: float) -> tuple[float, bool, int]:
+        raise OSError("libGL.so.1: cannot open shared object file")
+
+    monkeypatch.setattr(doctor, "_play", broken)
+    code, out, _ = answer(capfd, "doctor")
+    assert code == 1
+    assert "broken: OSError: libGL.so.1" in out
+
+
+def test_doctor_does_not_call_an_engine_fine_in_which_nothing_moves(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for outcome in ((1e4, False, 3), (1e4, True, 0)):
+        monkeypatch.setattr(doctor, "_play", lambda seconds, outcome=outcome: outcome)
+        assert main(["doctor"]) == 1

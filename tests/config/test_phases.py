@@ -15,7 +15,6 @@ import torch
 
 from crosstraj import loop
 from crosstraj.cli.main import main
-from crosstraj.config.groups import EvaluationConfig, MachineConfig
 from crosstraj.config.phases import Phase, beginnings, check_phases, in_words, phase_at
 from crosstraj.config.presets import preset
 from crosstraj.config.stored import from_dict, to_dict
@@ -24,9 +23,10 @@ from crosstraj.learning.optimiser import Averages
 from crosstraj.learning.state import Training
 from crosstraj.learning.watch import Watch
 from crosstraj.runs.log import Log, read_rows
+from tests.config.phased import training_with
 from tests.conftest import TINY
 from tests.helpers import only, remains
-from tests.objectives.test_methods import bits, learner_for, moved, rollout_for, small
+from tests.objectives.every_method import bits, learner_for, moved, rollout_for, small
 
 HALVES = (Phase(0.5), Phase(0.5))
 
@@ -92,28 +92,6 @@ def test_a_reward_that_the_objective_does_not_have_is_refused():
     phases = (Phase(intrinsic=1.0),)
     with pytest.raises(BadInput, match="intrinsic"):
         replace(preset("ctrl", "default"), phases=phases)
-
-
-def training_with(method: str = "ctrl", *phases: Phase, **changes: Any) -> Training:
-    """Rollouts of 16 frames of a real game, a budget of 64."""
-    config = replace(
-        preset(method, "default"),
-        env="starpilot",
-        envs=2,
-        rollout_steps=8,
-        encoder="laptop",
-        frames=64,
-        evaluation=EvaluationConfig(episodes=2, envs=2),
-        machine=MachineConfig(threads=1),
-    )
-    config = replace(
-        config,
-        policy=replace(config.policy, minibatches=2),
-        representation=replace(config.representation, minibatches=2),
-    )
-    if method == "ctrl":
-        config = replace(config, objective=replace(config.objective, clusters=4))
-    return Training(replace(config, phases=phases or config.phases, **changes))
 
 
 @pytest.mark.parametrize("frames", [33, 47, 48, 49])

@@ -121,3 +121,10 @@ def test_every_value_that_tells_runs_apart_does_and_a_report_names_it() -> None:
     names = {identity(config) for config in (paper, pooled, default, slow)}
     assert len(names) == 4
     assert identity(replace(paper, frames=1, machine=replace(paper.machine, piece=1))) in names
+
+
+def test_a_configuration_survives_json():
+    for method in ("ppo", "ctrl"):
+        for name in ("default", "paper", "literal", "procgen"):
+            config = preset(method, name)
+            assert from_dict(to_dict(config)) == config

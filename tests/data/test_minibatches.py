@@ -31,22 +31,6 @@ def drawn(done, count=8, keypoints=2, *, swap=False, cross=False, seed=0) -> lis
     return list(uniform_views(done, count, keypoints, swap=swap, cross=cross, rng=rng(seed)))
 
 
-def test_fragments_end_where_episodes_end():
-    done = torch.tensor([[0, 1], [1, 0], [0, 0], [0, 1]], dtype=torch.bool)
-    # Row 0: steps 0-1 and 2-3. Row 1: step 0, and steps 1-3.
-    assert fragments(done).tolist() == [[0, 2], [0, 3], [1, 3], [1, 3]]
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_fragments_equal_the_slow_loop(seed):
-    done = ragged_done(seed)
-    number = fragments(done).flatten()
-    expected = slow_fragments(done)
-    assert int(number.max()) + 1 == len(expected)
-    for index, frames in enumerate(expected):
-        assert (number == index).nonzero().flatten().tolist() == sorted(frames)
-
-
 @pytest.mark.parametrize("keypoints", [2, 4, 10])
 @pytest.mark.parametrize("length", [8, 32, 256])
 def test_every_frame_is_dealt_exactly_once_whatever_the_fragments_length(length, keypoints):

@@ -1,21 +1,18 @@
 """The engine: the numbers of its former adapter, nothing of its Python layers, words for faults."""
 
 import ast
-import ctypes
 import hashlib
 import subprocess
 import sys
-from importlib.metadata import distribution
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 
-from crosstraj.envs import GAMES, ProcgenConfig, ProcgenVectorEnv, engine_library, split_levels
+from crosstraj.envs import GAMES, ProcgenConfig, ProcgenVectorEnv, split_levels
 from crosstraj.envs.engine import OPTIONS, Engine, Value
-from crosstraj.envs.engine_library import INTERFACES, Build, engine_name, installed
+from crosstraj.envs.engine_library import installed
 from crosstraj.errors import BadInput
 
 Array = npt.NDArray[Any]
@@ -116,20 +113,6 @@ print("light")
     assert (done.returncode, done.stdout, done.stderr) == (0, "light\n", "")
 
 
-def test_the_interfaces_lie_in_memory_as_the_two_headers_say() -> None:
-    """One of them only is met by the build that is installed here."""
-    old, new = INTERFACES[1], INTERFACES[3]
-    assert (old.tensor.shape.offset, old.tensor.rank.offset) == (136, 200)  # type: ignore[attr-defined]
-    assert (new.tensor.rank.offset, new.tensor.shape.offset) == (136, 140)  # type: ignore[attr-defined]
-    assert ctypes.sizeof(old.tensor) == ctypes.sizeof(new.tensor) == 212
-    orders = [[name for name, _ in interface.buffers._fields_] for interface in (old, new)]  # type: ignore[misc]
-    assert orders == [
-        ["frames", "reward", "first", "info", "action"],
-        ["frames", "action", "info", "reward", "first"],
-    ]
-    assert ctypes.sizeof(engine_library.Option) == 144
-
-
 # ---- words for faults ----
 
 
@@ -165,31 +148,3 @@ def test_an_engine_may_be_closed_twice_and_does_not_play_after_that() -> None:
     for play in (engine.observe, engine.get_state, lambda: engine.act(np.zeros(2, int))):
         with pytest.raises(BadInput, match="was closed"):
             play()
-
-
-def test_a_missing_engine_is_named_with_the_command_that_brings_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(engine_library, "PACKAGES", {"procgen-of-nobody": "procgen"})
-    with pytest.raises(BadInput, match=r"not installed.*pip install --no-deps procgen-mirror=="):
-        engine_name()
-
-
-def test_an_engine_that_does_not_load_says_why(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (tmp_path / "prebuilt").mkdir()
-    (tmp_path / "prebuilt" / "libenv.so").write_bytes(b"no library")
-    monkeypatch.setattr(engine_library, "installed", lambda: Build("procgen-gym", "9", tmp_path))
-    with pytest.raises(BadInput, match=r"procgen-gym 9\) cannot be loaded: .*libenv.so"):
-        engine_library.load.__wrapped__()
-
-
-def test_an_unknown_interface_is_refused() -> None:
-    with pytest.raises(BadInput, match="has version 2 of the engine's interface, and only 1 and 3"):
-        engine_library.interface_of(2)
-
-
-def test_the_name_of_the_engine_is_its_package_and_version() -> None:
-    package = "procgen-mirror" if sys.version_info < (3, 13) else "procgen-gym"
-    assert engine_name() == f"{package} {distribution(package).version}"

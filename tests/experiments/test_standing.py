@@ -9,6 +9,7 @@ from crosstraj.experiments import standing
 from crosstraj.experiments.file import read
 from crosstraj.experiments.jobs import Job, prepare
 from crosstraj.experiments.standing import Lines, Standing
+from tests.experiments.files import jobs_of
 
 FILE = """
 name = "many"
@@ -66,3 +67,15 @@ def test_lines_name_a_few_runs_and_count_the_rest(
     assert "  1 of 28 runs finished  (run 2 of 28, curl/bigfish/s0, 0; " in line
     assert line.endswith("; and 3 more)")
     assert table == ["return so far  bigfish  coinrun", "ppo  1.00 (1)  -"]
+
+
+def test_progress_counts_frames_of_the_whole(tmp_path: Path) -> None:
+    jobs = jobs_of(tmp_path, 2)
+    for job, frames in zip(jobs, (5000, 256), strict=True):
+        job.directory.mkdir(parents=True)
+        rows = [json.dumps({"row": "update", "frames": n}) + "\n" for n in (128, frames)]
+        (job.directory / "metrics.jsonl").write_text("".join(rows) + '{"row": "upd')
+    assert [job.frames() for job in jobs] == [1000, 256]  # at most the budget; no half row
+    lines = Lines(jobs, "small")
+    assert lines.measure(jobs)[0] == 1256
+    assert lines.budget == 2000

@@ -140,7 +140,7 @@ def rehearse(method: str) -> dict[str, Any]:
 
 def rehearse_with(method: str, minibatches: int) -> dict[str, Any]:
     """One rollout's update on the device, and the same here."""
-    from tests.objectives.test_methods import learner_for, rollout_for, small, update
+    from tests.objectives.every_method import learner_for, rollout_for, small, update
 
     config = small(method)
     config = replace(

@@ -98,3 +98,9 @@ def test_weights_of_other_networks_are_refused_by_the_name_of_the_run(trained: T
         load(run)
     with pytest.raises(BadInput, match="is not a run directory"):
         load(Path(tmp_path / "nothing"))
+
+
+def test_weights_that_a_dying_save_has_set_aside_are_read(trained: Trained, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(trained.directory, tmp_path / "run"))
+    (run / "checkpoints/step-512").rename(run / "checkpoints/step-512.old")
+    assert read_weights(run)[1] == 512

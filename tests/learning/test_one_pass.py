@@ -15,7 +15,7 @@ from crosstraj.data.minibatches import stretches
 from crosstraj.errors import BadInput
 from crosstraj.learning.learner import Learner
 from tests.helpers import rng
-from tests.objectives.test_methods import (
+from tests.objectives.every_method import (
     ENVS,
     STEPS,
     bits,

@@ -9,14 +9,10 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from crosstraj.nn.encoders import Encode, Impala, Residual, pool
-from crosstraj.nn.heads import FiLM, ResidualMLP, projection
-from crosstraj.policies.daac import DAACAgent
+from crosstraj.nn.heads import FiLM, projection
 from crosstraj.policies.ppo import PPOAgent
 from tests.helpers import rng
-
-
-def frames(count: int, side: int = 64, seed: int = 1) -> torch.Tensor:
-    return torch.randint(256, (count, side, side, 3), generator=rng(seed), dtype=torch.uint8)
+from tests.nn.frames import frames
 
 
 def impala(kind="impala", norm="none", image=(64, 64, 3), pooling="none") -> Impala:
@@ -144,49 +140,6 @@ def test_a_gradient_free_encoder_gives_features_without_a_graph():
     assert Encode(impala("laptop"), live=True, piece=4)(frames(6)).requires_grad
 
 
-def test_film_scales_and_shifts_by_the_action_of_each_frame():
-    film = FiLM(4, 6, rng())
-    features = torch.randn(5, 6, generator=rng(1))
-    action = torch.tensor([0, 3, 3, 1, 0])
-    result = film(features, action)
-    for i in range(5):
-        onehot = torch.zeros(4)
-        onehot[action[i]] = 1.0
-        out = film.net(onehot)
-        torch.testing.assert_close(result[i], (1 + out[:6]) * features[i] + out[6:])
-    with torch.no_grad():
-        film.net[2].weight.zero_()
-    torch.testing.assert_close(film(features, action), features)  # zero scale and shift: identity
-
-
-@pytest.mark.parametrize(("norm", "kind"), [("batch", nn.BatchNorm1d), ("layer", nn.LayerNorm)])
-def test_projection_heads_normalise_between_their_layers_when_asked(norm, kind):
-    assert isinstance(projection(6, 4, norm, rng())[1], kind)
-    plain = projection(6, 4, "none", rng())
-    x = torch.randn(3, 6, generator=rng(1))
-    hidden = (x @ plain[0].weight.T).relu()
-    torch.testing.assert_close(plain(x), hidden @ plain[3].weight.T)
-
-
-def test_actions_follow_the_policy_and_its_own_generator():
-    agent = PPOAgent((16, 16, 3), 4, encoder="laptop", feature_norm="none", context=0, rng=rng())
-    with torch.no_grad():
-        agent.policy.weight.zero_()
-        agent.policy.bias.copy_(torch.log(torch.tensor([0.1, 0.2, 0.3, 0.4])))
-    many = frames(1, 16).expand(4000, -1, -1, -1)
-    before = torch.get_rng_state()
-    decision = agent.act(many, torch.zeros(4000, 0), rng())
-    assert torch.equal(torch.get_rng_state(), before)
-    shares = torch.bincount(decision.action, minlength=4) / 4000
-    expected = torch.tensor([0.1, 0.2, 0.3, 0.4])
-    assert (shares - expected).abs().max() < 5 * math.sqrt(0.25 / 4000)
-    torch.testing.assert_close(decision.log_prob, expected.log()[decision.action])
-    again = agent.act(many, torch.zeros(4000, 0), rng())
-    assert torch.equal(again.action, decision.action)
-    greedy = agent.act(many, torch.zeros(4000, 0), rng(), greedy=True)
-    assert (greedy.action == 3).all()
-
-
 @pytest.mark.parametrize("low_memory", [False, True])
 def test_the_map_and_the_last_layer_together_are_the_encoder(low_memory):
     encoder, batch = impala("laptop", norm="layer"), frames(10)
@@ -239,51 +192,3 @@ def test_pooling_stands_between_the_map_and_the_last_layer(kind, pooling, reads)
     torch.testing.assert_close(encoder(frames(3)), expected)
     encoder(frames(3)).sum().backward()
     assert all(p.grad is not None and p.grad.any() for p in encoder.stages.parameters())
-
-
-def test_cut_at_the_map_an_agent_reads_it_unpooled():
-    agent = PPOAgent(
-        (64, 64, 3),
-        15,
-        encoder="slim",
-        feature_norm="none",
-        context=0,
-        rng=rng(),
-        split_at="conv",
-        pooling="mean",
-    )
-    read = agent.read(agent.encoder, frames(2))
-    assert torch.equal(read, agent.encoder.map(frames(2)).flatten(1))
-    assert agent.top[0].weight.shape == (256, 2048)
-    assert agent.encoder.last.weight.shape == (256, 32)
-
-
-def test_both_networks_of_daac_are_pooled():
-    agent = DAACAgent(
-        (64, 64, 3),
-        15,
-        encoder="slim",
-        feature_norm="none",
-        context=0,
-        rng=rng(),
-        pooling="mean",
-    )
-    assert agent.encoder.last.weight.shape == agent.value_encoder.last.weight.shape == (256, 32)
-
-
-def test_a_residual_mlp_adds_a_linear_and_a_rectified_path():
-    block, x = ResidualMLP(3, 4, rng()), torch.randn(5, 3, generator=rng(1))
-    rectified = torch.relu(x @ block.hidden.weight.T) @ block.out.weight.T
-    torch.testing.assert_close(block(x), x @ block.skip.weight.T + rectified)
-
-
-@pytest.mark.parametrize("kind", [PPOAgent, DAACAgent])
-@pytest.mark.parametrize("encoder", ["laptop", "lattice"])
-def test_heads_stand_on_an_encoder_of_any_width_and_kind(kind, encoder):
-    agent = kind(
-        (16, 16, 3), 5, encoder=encoder, feature_norm="layer", context=3, rng=rng(), features=24
-    )
-    decision = agent.act(frames(4, 16), torch.eye(3)[[0, 1, 2, 0]], rng())
-    assert decision.features.shape == (4, 24)
-    assert decision.value.shape == (4,)
-    assert isinstance(agent.encoder, Impala) == (encoder == "laptop")

@@ -5,71 +5,13 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
+from scipy.linalg import svdvals
+from scipy.stats import entropy
 from torch import nn
 
 from crosstraj.nn import ops
-from crosstraj.nn.sinkhorn import sinkhorn
+from crosstraj.nn.ops import feature_health, sample
 from tests.helpers import rng
-
-
-def plain_sinkhorn(scores: torch.Tensor, rounds: int) -> torch.Tensor:
-    """In the plain domain, element by element, in double precision."""
-    code = torch.softmax(scores.double(), dim=1)
-    rows, columns = code.shape
-    for _ in range(rounds):
-        for c in range(columns):
-            code[:, c] = code[:, c] / sum(float(code[i, c]) for i in range(rows))
-        for i in range(rows):
-            code[i] = code[i] / sum(float(code[i, c]) for c in range(columns))
-    return code
-
-
-@pytest.mark.parametrize(
-    ("rows", "columns", "rounds"), [(12, 5, 3), (4, 9, 3), (6, 6, 1), (5, 3, 0)]
-)
-def test_sinkhorn_equals_the_plain_loop(rows, columns, rounds):
-    scores = torch.randn(rows, columns, generator=rng()) / 0.3
-    expected = plain_sinkhorn(scores, rounds)
-    torch.testing.assert_close(sinkhorn(scores, rounds).double(), expected, atol=1e-6, rtol=1e-5)
-
-
-def test_sinkhorn_assigns_every_view_fully_and_fills_clusters_ever_more_equally():
-    scores = torch.randn(60, 10, generator=rng()) / 0.1
-    worst = []
-    for rounds in (0, 1, 3, 300):
-        code = sinkhorn(scores, rounds)
-        torch.testing.assert_close(code.sum(1), torch.ones(60))
-        worst.append(float((code.sum(0) - 6.0).abs().max()))  # B / C = 6 views per cluster
-    assert worst[0] > worst[1] > worst[2] > worst[3]
-    assert worst[3] < 0.05
-
-
-def test_sinkhorn_ignores_a_constant_added_to_a_row_but_not_to_a_column():
-    scores = torch.randn(20, 6, generator=rng())
-    shifted = scores + torch.linspace(-50, 50, 20)[:, None]
-    torch.testing.assert_close(sinkhorn(shifted, 3), sinkhorn(scores, 3), atol=1e-5, rtol=1e-4)
-    tilted = scores + torch.linspace(-3, 3, 6)
-    assert not torch.allclose(sinkhorn(tilted, 1), sinkhorn(scores, 1), atol=1e-3)
-
-
-def test_sinkhorn_of_equal_scores_is_uniform():
-    torch.testing.assert_close(sinkhorn(torch.zeros(7, 4), 3), torch.full((7, 4), 0.25))
-
-
-@pytest.mark.parametrize("shape", [(1, 5), (5, 40), (40, 5)])
-def test_sinkhorn_is_finite_when_sharp_and_with_more_clusters_than_views(shape):
-    scores = ops.unit(torch.randn(*shape, generator=rng())) / 0.01
-    for extreme in (scores, torch.randn(*shape, generator=rng()) * 1e4):
-        code = sinkhorn(extreme, 3)
-        assert code.isfinite().all()
-        torch.testing.assert_close(code.sum(1), torch.ones(shape[0]))
-
-
-def test_sinkhorn_stays_in_single_precision_when_scores_are_halves():
-    code = sinkhorn((torch.randn(8, 4, generator=rng()) / 0.05).half(), 3)
-    assert code.dtype == torch.float32
-    torch.testing.assert_close(code.sum(1), torch.ones(8))
-
 
 # On a circle, the neighbours of a direction are known by their angle.
 CIRCLE = torch.tensor([[math.cos(a), math.sin(a)] for a in (0.0, 0.2, 0.5, 2.0, 3.1)])
@@ -335,3 +277,33 @@ def test_min_max_scales_each_sample_and_makes_a_constant_one_zero():
 
 def test_the_mean_cosine_of_one_vector_is_a_number():
     assert float(ops.mean_cosine(torch.ones(1, 3))) == pytest.approx(0.0, abs=1e-6)
+
+
+def test_effective_rank_is_that_of_scipys_singular_values():
+    matrix = torch.randn(50, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    expected = math.exp(entropy(svdvals(matrix.numpy())))
+    assert float(ops.effective_rank(matrix)) == pytest.approx(expected)
+
+
+def test_a_sample_of_a_rollout_is_from_all_over_it():
+    steps = torch.arange(256 * 32)
+    for count in (128, 1024):
+        chosen = sample(steps, count)
+        assert len(chosen.unique()) == count
+        assert len((chosen % 32).unique()) >= 28  # environments
+        assert len((chosen // 1024).unique()) == 8  # and times
+    assert torch.equal(sample(steps[:5], 256).sort().values, steps[:5])
+
+
+def test_feature_health_of_known_features():
+    g = torch.Generator().manual_seed(0)
+    features = torch.randn(4096, 8, generator=g) * 2
+    features[:, 6:] = 0.0
+    figures = feature_health(features)
+    assert float(figures["feature_std"]) == pytest.approx(2 * 6 / 8, rel=0.05)
+    assert float(figures["dead_features"]) == 0.25
+    assert float(figures["feature_rank"]) == pytest.approx(6.0, rel=0.02)
+    for constant in (0.0, 3.0):  # dead altogether, which is a figure and no error
+        figures = feature_health(torch.full((64, 8), constant))
+        assert float(figures["dead_features"]) == 1.0
+        assert float(figures["feature_rank"]) == pytest.approx(1.0, abs=1e-2)

@@ -17,7 +17,6 @@ from crosstraj.health.instruments import clustering_health
 from crosstraj.learning import watch as health
 from crosstraj.nn import ops
 from crosstraj.nn.encoders import Encode
-from crosstraj.nn.heads import Recurrent, view_encoder
 from crosstraj.objectives.ctrl import CTRL, Batch, CTRLConfig
 from tests.helpers import rng
 
@@ -355,48 +354,6 @@ def test_without_a_decay_there_is_no_slow_copy():
     names = list(method.state_dict())
     method.attach(Linear())
     assert list(method.state_dict()) == names
-
-
-@pytest.mark.parametrize("keypoints", [1, 3])
-def test_the_recurrent_reader_is_a_gru_over_keypoints_in_time_order(keypoints):
-    """The equations of a GRU (Cho et al., 2014) as torch has them, one step and gate at a time."""
-    reader = Recurrent(keypoints, 256, 6, rng())
-    with torch.no_grad():
-        for index, p in enumerate(reader.parameters()):
-            p.copy_(0.3 * torch.randn(p.shape, generator=rng(index)))
-    u = torch.randn(5, keypoints * 256, generator=rng(9))
-    found = reader(u)
-    cell = reader.cell
-    into, within = cell.weight_ih_l0.chunk(3), cell.weight_hh_l0.chunk(3)
-    bias_into, bias_within = cell.bias_ih_l0.chunk(3), cell.bias_hh_l0.chunk(3)
-    for row in range(5):
-        h = torch.zeros(6)
-        for t in range(keypoints):
-            x = u[row, 256 * t : 256 * (t + 1)]
-            a = [into[g] @ x + bias_into[g] for g in range(3)]
-            b = [within[g] @ h + bias_within[g] for g in range(3)]
-            reset, update = torch.sigmoid(a[0] + b[0]), torch.sigmoid(a[1] + b[1])
-            new = torch.tanh(a[2] + reset * b[2])
-            h = (1 - update) * new + update * h
-        torch.testing.assert_close(found[row], h)
-
-
-def test_view_encoders_draw_from_their_own_generator_alone():
-    before = torch.random.get_rng_state()
-    for kind in ("mlp", "rnn"):
-        first, second = (view_encoder(kind, 2, 256, 8, "none", rng(4)) for _ in range(2))
-        other = view_encoder(kind, 2, 256, 8, "none", rng(5))
-        pairs = zip(first.parameters(), second.parameters(), strict=True)
-        assert all(torch.equal(a, b) for a, b in pairs)
-        assert any(
-            not torch.equal(a, b)
-            for a, b in zip(first.parameters(), other.parameters(), strict=True)
-        )
-        assert first(torch.randn(3, 512, generator=rng())).shape == (3, 8)
-    assert torch.equal(torch.random.get_rng_state(), before)
-    gates = Recurrent(2, 256, 8, rng()).cell.weight_hh_l0.chunk(3)
-    for gate in gates:
-        torch.testing.assert_close(gate @ gate.T, torch.eye(8), atol=1e-5, rtol=0)
 
 
 def test_prototypes_start_and_stay_on_the_unit_sphere():

@@ -13,7 +13,7 @@ from crosstraj.nn.encoders import Encode
 from crosstraj.objectives.curl import CURL, Batch, CURLConfig
 from crosstraj.policies.experience import experience
 from tests.helpers import rng
-from tests.objectives.test_methods import learner_for, rollout_for, small, update
+from tests.objectives.every_method import learner_for, rollout_for, small, update
 
 
 def curl(learner: Learner) -> CURL:

@@ -224,7 +224,7 @@ def test_a_collapse_is_said_in_words():
 def test_the_objective_sees_the_rewards_that_the_policy_learns_from(monkeypatch):
     from crosstraj import loop
     from crosstraj.learning.state import Training
-    from tests.test_train import small
+    from tests.short_runs import small
 
     training = Training(replace(small("dbc", "default"), frames=256))
     seen = []

@@ -15,7 +15,7 @@ from crosstraj.data.rollout import Rollout
 from crosstraj.learning.learner import Learner
 from crosstraj.objectives.driml import DRIML, Batch, DRIMLConfig, near_positive
 from tests.helpers import rng
-from tests.objectives.test_methods import learner_for, random_done, rollout_for, small
+from tests.objectives.every_method import learner_for, random_done, rollout_for, small
 
 
 def random_batch(pairs: int) -> Batch:

@@ -11,7 +11,7 @@ from crosstraj.config.presets import preset
 from crosstraj.data.rollout import Rollout
 from crosstraj.nn.encoders import Encode, Impala
 from crosstraj.objectives import make_objective
-from tests.objectives.test_methods import Played
+from tests.objectives.every_method import Played
 
 ACTIONS, STEPS, ENVS, SIDE = 5, 48, 8, 8
 

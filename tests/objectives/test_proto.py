@@ -16,9 +16,9 @@ from crosstraj.learning.learner import Learner
 from crosstraj.nn import ops
 from crosstraj.nn.encoders import Encode
 from crosstraj.objectives.proto import Batch, Proto, ProtoConfig
-from tests.config.test_phases import training_with
+from tests.config.phased import training_with
 from tests.helpers import rng
-from tests.objectives.test_methods import bits, learner_for, moved, rollout_for, small
+from tests.objectives.every_method import bits, learner_for, moved, rollout_for, small
 
 
 def learner_with(objective: ProtoConfig, **changes: Any) -> Learner:

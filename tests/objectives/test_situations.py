@@ -17,13 +17,7 @@ from crosstraj.learning.learner import Learner
 from crosstraj.learning.optimiser import Averages
 from crosstraj.nn import ops
 from crosstraj.nn.sinkhorn import sinkhorn
-from crosstraj.objectives.situations import (
-    LEAST,
-    Batch,
-    Situations,
-    SituationsConfig,
-    alike,
-)
+from crosstraj.objectives.situations import LEAST, Batch, Situations, SituationsConfig, alike
 from crosstraj.policies.experience import experience
 from tests.helpers import bits, learner_for, moved, ragged_done, rng, rollout_for, slow_fragments
 

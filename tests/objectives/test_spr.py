@@ -13,7 +13,7 @@ from crosstraj.nn import ops
 from crosstraj.nn.encoders import Encode
 from crosstraj.objectives.spr import SPR, Batch, Dynamics, SPRConfig
 from tests.helpers import rng
-from tests.objectives.test_methods import learner_for, rollout_for, small, update
+from tests.objectives.every_method import learner_for, rollout_for, small, update
 
 SIDE, K = 16, 3
 

@@ -13,7 +13,7 @@ from crosstraj.learning.learner import Learner
 from crosstraj.nn.encoders import Encode
 from crosstraj.outside.loss import on_device
 from examples.own_objective import Inverse, InverseConfig
-from tests.objectives.test_methods import ACTIONS, ENVS, STEPS, learner_for, rollout_for, small
+from tests.objectives.every_method import ACTIONS, ENVS, STEPS, learner_for, rollout_for, small
 
 LOSSES: dict[str, type[ct.Loss[Any]]] = {
     "ctrl": ct.CTRL,

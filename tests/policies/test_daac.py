@@ -17,7 +17,7 @@ from crosstraj.learning.learner import Learner
 from crosstraj.policies.daac import DAAC, TUNED, DAACAgent, DAACConfig, Tuned
 from crosstraj.policies.experience import Experience, experience
 from tests.helpers import random_experience, rng
-from tests.objectives.test_methods import bits, learner_for, moved, rollout_for, small
+from tests.objectives.every_method import bits, learner_for, moved, rollout_for, small
 
 POLICY_NETWORK, VALUE_NETWORK = {"encoder", "policy", "advantage"}, {"value_encoder", "value"}
 
@@ -270,3 +270,16 @@ def test_ctrl_on_daac_needs_one_word_on_the_command_line(tmp_path, capfd):
     assert policy.value_epochs == 2
     assert main(["train", "--policy.kind", "dac"]) == 2
     assert "unknown policy 'dac'" in capfd.readouterr().err
+
+
+def test_both_networks_of_daac_are_pooled():
+    agent = DAACAgent(
+        (64, 64, 3),
+        15,
+        encoder="slim",
+        feature_norm="none",
+        context=0,
+        rng=rng(),
+        pooling="mean",
+    )
+    assert agent.encoder.last.weight.shape == agent.value_encoder.last.weight.shape == (256, 32)

@@ -23,3 +23,12 @@ def test_a_spread_has_a_deviation_from_two_values_on() -> None:
 def test_an_estimate_has_an_interval_where_there_is_one() -> None:
     assert with_interval(Estimate(0.5)) == "0.500"
     assert with_interval(Estimate(0.5, -0.1, 1.0), "+.1f") == "+0.5 [-0.1, +1.0]"
+
+
+def test_a_cell_has_few_digits_and_no_deviation_of_one_value() -> None:
+    assert [rounded(spread(v)) for v in ([2.0, 4.0], [2.0], [0.0012], [])] == [
+        "3.00 ± 1.4",
+        "2.00",
+        "1.20e-03",
+        "-",
+    ]

@@ -1,6 +1,16 @@
 """Tables as Markdown: our own words may hold markup, a stranger's never."""
 
-from crosstraj.report.document import Table, markdown, marked_table
+from crosstraj.report.document import (
+    Heading,
+    Items,
+    Picture,
+    Table,
+    Text,
+    html,
+    latex,
+    markdown,
+    marked_table,
+)
 
 
 def test_our_own_cells_keep_their_markup_and_no_cell_can_end_early() -> None:
@@ -16,3 +26,19 @@ def test_a_stranger_s_cells_are_text() -> None:
         "| --- | ---: |",
         "| \\*\\*1\\*\\* | \\|x\\| |",
     ]
+
+
+def test_every_writer_escapes_every_block() -> None:
+    name = "<b>|*$_{}\\&#%"
+    blocks = [
+        Heading(name), Text(name), Items([name]), Table(name, [name, name], [[name, name]]),
+        Picture("figures/a.png", name),
+    ]  # fmt: skip
+    page = html(name, blocks)
+    assert "<b>" not in page
+    assert page.count("&lt;b&gt;|*$_{}\\&amp;#%") == 11  # 4 texts, a caption, 4 cells, 2
+    assert markdown(blocks).count(r"\<b\>\|\*\$\_\{\}\\\&\#%") == 9
+    assert (
+        latex(blocks).count(r"\textless{}b\textgreater{}\textbar{}*\$\_\{\}\textbackslash{}\&\#\%")
+        == 5
+    )

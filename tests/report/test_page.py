@@ -3,94 +3,27 @@
 import json
 import math
 import re
-from collections.abc import Sequence
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import pytest
 from markdown_it import MarkdownIt
 
 from crosstraj.cli.main import main
-from crosstraj.config.groups import EvaluationConfig
 from crosstraj.config.presets import preset
-from crosstraj.config.stored import to_dict
 from crosstraj.envs import GymnasiumConfig, ProcgenConfig
-from crosstraj.errors import BadInput
 from crosstraj.policies.daac import DAACConfig
-from crosstraj.report import comparison_plots, drawing, statistics
-from crosstraj.report.comparison import compare, named
-from crosstraj.report.document import Heading, Items, Picture, Table, Text, html, latex, markdown
-from crosstraj.report.level_by_level import (
-    AUDIT_LIMIT,
-    Audit,
-    Outcome,
-    audit,
-    level_returns,
-    won_and_lost,
-)
+from crosstraj.report import statistics
+from crosstraj.report.comparison import compare
+from crosstraj.report.level_by_level import AUDIT_LIMIT
 from crosstraj.report.page import _csv, write_report
-from crosstraj.report.reading import Played, find_runs, read_run
-from tests.cli.test_main import Capture, answer, refusal
+from crosstraj.report.reading import find_runs, read_run
+from tests.cli.answers import Capture, answer, refusal
 from tests.conftest import Trained
+from tests.report.runs import TITLE, Row, make_run, report_on
 
-Row = dict[str, Any]
-TITLE = "1,000 frames, easy levels 0 to 199, sampled actions"
-
-
-@pytest.fixture(autouse=True)
-def quick(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pictures are drawn only for tests that look at them, and intervals from few resamples."""
-    monkeypatch.setattr(statistics, "RESAMPLES", 50)
-    if "drawn" not in request.keywords:
-        monkeypatch.setattr(drawing, "png", lambda figure: b"not drawn")
-
-
-def make_run(
-    root: Path,
-    name: str,
-    method: str = "ppo",
-    values: str = "default",
-    *,
-    finals: Sequence[tuple[int, float, float]] = ((1000, 2.0, 1.0),),
-    episodes: Sequence[Row] = (),
-    changed: Row | None = None,
-    **given: Any,
-) -> Path:
-    """A run directory with these evaluations: frames, seen and unseen return."""
-    config = replace(preset(method, values), **({"env": "coinrun", "frames": 1000} | given))
-    stored = to_dict(config) | (changed or {})
-    path = root / name
-    path.mkdir(parents=True)
-    (path / "config.json").write_text(json.dumps({"format": 1, "config": stored}))
-    rows: list[Row] = [{"row": "update", "frames": 500, "train_return": 0.5}]
-    rows += [
-        {"row": "evaluation", "frames": frames, "seen_return": seen, "unseen_return": unseen}
-        for frames, seen, unseen in finals
-    ]
-    (path / "metrics.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
-    if episodes:
-        (path / "episodes.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in episodes))
-    return path
-
-
-def test_runs_judged_by_validation_levels_stand_apart_and_are_called_so(tmp_path: Path) -> None:
-    unseen = make_run(tmp_path, "unseen")
-    path = make_run(tmp_path, "validation", evaluation=EvaluationConfig(held_out="validation"))
-    rows = (path / "metrics.jsonl").read_text().replace("unseen_return", "validation_return")
-    (path / "metrics.jsonl").write_text(rows)
-    first, second = compare([read_run(unseen), read_run(path)])
-    assert (first.title, first.levels) == (TITLE, "unseen")
-    assert (second.title, second.levels) == (
-        f"{TITLE}, judged by validation levels",
-        "validation",
-    )
-    (final,) = second.variants[0].finals("coinrun")
-    assert (final.seen, final.held_out) == (2.0, 1.0)
-    text = write_report([path], tmp_path / "out").with_name("report.md").read_text()
-    assert "Raw return on validation levels" in text
-    assert "unseen return" not in text
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 def episode(split: str, level: int, score: float, frame: str = "", frames: int = 1000) -> Row:
@@ -98,12 +31,6 @@ def episode(split: str, level: int, score: float, frame: str = "", frames: int =
         "frames": frames, "split": split, "level": level, "score": score,
         "first_frame": frame or f"{split}{level}",
     }  # fmt: skip
-
-
-def report_on(root: Path) -> str:
-    """The Markdown page on all runs below a directory, without its escapes."""
-    page = write_report([root], root.parent / "out")
-    return page.with_name("report.md").read_text().replace("\\", "")
 
 
 def table(page: str, caption: str) -> list[list[str]]:
@@ -260,37 +187,6 @@ def test_partial_missing_and_double_runs_are_named_and_not_averaged(tmp_path: Pa
     assert rows[1][1] == "6.00 (1)"
 
 
-def test_a_run_trained_to_its_budget_but_not_judged_there_is_partial(tmp_path: Path) -> None:
-    path = make_run(tmp_path, "a", frames=500, finals=[])
-    assert read_run(path).state == "partial: 500 of 500 frames, not judged at the end"
-
-
-def test_budgets_tasks_and_values_are_never_mixed(tmp_path: Path) -> None:
-    root = tmp_path / "runs"
-    make_run(root, "a", seed=0, finals=[(1000, 9.0, 6.0)])
-    make_run(root, "b", seed=1, frames=2000, finals=[(1000, 9.0, 7.0), (2000, 9.0, 9.0)])
-    make_run(root, "c", "ppo", "procgen", seed=1, finals=[(1000, 9.0, 8.0)])
-    make_run(root, "d", seed=1, encoder="laptop", finals=[(1000, 9.0, 5.0)])
-    greedy = replace(preset("ppo", "default").evaluation, greedy=True)
-    make_run(root, "e", seed=1, evaluation=greedy, finals=[(1000, 9.0, 5.0)])
-    fewer = replace(preset("ppo", "default").procgen, train_levels=100)
-    make_run(root, "f", seed=1, procgen=fewer, finals=[(1000, 9.0, 5.0)])
-    comparisons = compare([read_run(path) for path in find_runs([root])])
-    titles = [comparison.title for comparison in comparisons]
-    assert titles == [
-        "2,000 frames, easy levels 0 to 199, sampled actions",
-        "1,000 frames, easy levels 0 to 199, greedy actions",
-        "1,000 frames, easy levels 0 to 199, sampled actions",
-        "1,000 frames, easy levels 0 to 99, sampled actions",
-    ]
-    (mixed,) = [c for c in comparisons if len(c.variants) > 1]
-    assert [v.label for v in mixed.variants] == ["ppo", "ppo procgen", "ppo, encoder=laptop"]
-    assert all(len(v.finished) == 1 for v in mixed.variants)
-    page = report_on(root)
-    assert "The runs differ in budget or task." in page
-    assert "ppo was run with 3 sets of values, which are not averaged" in page
-
-
 def test_each_ising_goal_is_a_game_and_no_level_is_spoken_of(tmp_path: Path) -> None:
     for seed in (0, 1):
         for clusters in (4, 5):
@@ -315,34 +211,6 @@ def test_each_ising_goal_is_a_game_and_no_level_is_spoken_of(tmp_path: Path) -> 
     assert "easy levels" not in page
     assert "numbers in both" not in page  # a goal is the same in both splits, and no leak
     assert (tmp_path / "out/levels.csv").read_text().count("\n") == 1  # the heading
-
-
-def test_other_lattices_are_another_task(tmp_path: Path) -> None:
-    ising = preset("ctrl", "default").ising
-    for side in (16, 32):
-        make_run(tmp_path, str(side), env="ising", ising=replace(ising, side=side))
-    assert len(compare([read_run(path) for path in find_runs([tmp_path])])) == 2
-
-
-def test_machines_do_not_make_a_variant_but_different_episode_counts_are_said(
-    tmp_path: Path,
-) -> None:
-    base = preset("ppo", "default")
-    make_run(tmp_path, "a", seed=0, machine=replace(base.machine, threads=1))
-    judged = replace(base.evaluation, episodes=64)
-    make_run(tmp_path, "b", seed=1, machine=replace(base.machine, threads=2), evaluation=judged)
-    (comparison,) = compare([read_run(path) for path in find_runs([tmp_path])])
-    assert len(comparison.variants) == 1
-    assert named(comparison) == ["mixed: runs were judged by 128 or 64 episodes"]
-
-
-def test_a_run_of_another_version_is_its_own_variant(tmp_path: Path) -> None:
-    make_run(tmp_path, "a")
-    make_run(tmp_path, "b", changed={"method": "elsewhere", "wings": 2})
-    (comparison,) = compare([read_run(path) for path in find_runs([tmp_path])])
-    ours, theirs = comparison.variants
-    assert ours.label == "ppo"
-    assert re.fullmatch(r"elsewhere #[0-9a-f]{6}", theirs.label)
 
 
 @pytest.mark.parametrize(
@@ -371,41 +239,6 @@ def test_an_unreadable_run_is_named_and_the_others_are_reported(
 
 
 # --- Levels
-
-
-def test_levels_won_and_lost_by_hand() -> None:
-    ours = level_returns(
-        [Played("unseen", 1, 4.0), Played("unseen", 1, 6.0), Played("unseen", 2, 1.0),
-         Played("unseen", 3, 0.1 + 0.2), Played("unseen", 5, math.nan), Played("seen", 1, 0.0),
-         Played("unseen", -1, 9.0)]
-    )  # fmt: skip
-    theirs = level_returns(
-        [Played("unseen", 1, 4.5), Played("unseen", 2, 2.0), Played("unseen", 3, 0.3),
-         Played("unseen", 4, 1.0), Played("unseen", 5, 1.0), Played("seen", 1, 3.0)]
-    )  # fmt: skip
-    assert ours["unseen", 1] == 5.0
-    assert won_and_lost(ours, theirs) == [
-        Outcome("seen", won=0, tied=0, lost=1, apart=0),
-        Outcome("unseen", won=1, tied=1, lost=1, apart=2),
-    ]
-
-
-def test_the_audit_finds_planted_repeats() -> None:
-    frames = {("seen", level): {f"frame {level}"} for level in range(10)}
-    frames |= {("unseen", 200 + level): {f"other {level}"} for level in range(20)}
-    frames["unseen", 203] = {"frame 4"}  # repeats one training level
-    frames["unseen", 207] = {"frame 5"}  # two that look alike, and repeat two
-    frames["unseen", 208] = {"frame 5"}
-    frames["seen", 6] = {"frame 5"}
-    frames["unseen", 210] = {"other 11"}  # repeats an unseen one only
-    expected = {203: [4], 207: [5, 6], 208: [5, 6]}
-    assert audit(frames, "unseen") == Audit(10, 20, expected, doubles=4, shared=0, unstable=0)
-
-
-def test_the_audit_finds_leaked_numbers_and_levels_that_change() -> None:
-    frames = {("seen", 3): {"a"}, ("unseen", 3): {"a"}, ("unseen", 4): {"b", "c"}}
-    found = audit(frames, "unseen")
-    assert found == Audit(1, 2, {}, doubles=0, shared=1, unstable=1)
 
 
 def test_the_report_has_levels_audit_and_its_limit(tmp_path: Path) -> None:
@@ -447,24 +280,10 @@ def test_levels_of_gymnasium_ids_are_audited_and_another_split_is_another_task(
     assert "gymnasium" not in page  # it is the task's, and no variant's
 
 
-def test_damaged_values_of_a_level_split_are_named(tmp_path: Path) -> None:
-    for index, wrong in enumerate([7, {"train_levels": "many"}]):
-        path = make_run(tmp_path, str(index), env="A-v0", changed={"gymnasium": wrong})
-        with pytest.raises(BadInput, match="gymnasium"):
-            read_run(path)
-
-
 def test_formulas_are_quoted_and_numbers_are_not() -> None:
     cells = ["=1", "+1x", "-2+3+cmd", "@x", "\tx", "-1.5", "7", "ppo"]
     quoted = _csv([cells]).decode().strip("\n").split(",")
     assert quoted == ["'=1", "'+1x", "'-2+3+cmd", "'@x", "'\tx", "-1.5", "7", "ppo"]
-
-
-def test_an_evaluation_beyond_the_budget_is_in_the_picture(tmp_path: Path) -> None:
-    make_run(tmp_path, "a", finals=[(1090, 2.0, 1.0)])  # a budget of 1000, in whole rollouts
-    (comparison,) = compare([read_run(path) for path in find_runs([tmp_path])])
-    (axes, *_) = comparison_plots.learning_curves(comparison, "unseen").axes
-    assert axes.get_xlim()[1] > 1090
 
 
 def test_stacked_frames_are_audited_apart(tmp_path: Path) -> None:
@@ -549,22 +368,6 @@ def test_hostile_runs_inject_nothing_and_leave_the_rest_of_the_disk_alone(tmp_pa
 ATTRIBUTES = {"lang", "charset", "name", "content", "class", "scope", "src", "alt", "style"}
 
 
-def test_every_writer_escapes_every_block() -> None:
-    name = "<b>|*$_{}\\&#%"
-    blocks = [
-        Heading(name), Text(name), Items([name]), Table(name, [name, name], [[name, name]]),
-        Picture("figures/a.png", name),
-    ]  # fmt: skip
-    page = html(name, blocks)
-    assert "<b>" not in page
-    assert page.count("&lt;b&gt;|*$_{}\\&amp;#%") == 11  # 4 texts, a caption, 4 cells, 2
-    assert markdown(blocks).count(r"\<b\>\|\*\$\_\{\}\\\&\#%") == 9
-    assert (
-        latex(blocks).count(r"\textless{}b\textgreater{}\textbar{}*\$\_\{\}\textbackslash{}\&\#\%")
-        == 5
-    )
-
-
 # --- The command
 
 
@@ -602,12 +405,6 @@ def test_a_report_needs_runs_and_a_place(trained: Trained, tmp_path: Path, capfd
     )
     assert (tmp_path / "file").read_text() == "precious"
     assert not (tmp_path / "o").exists()
-
-
-def test_the_same_run_given_twice_counts_once(tmp_path: Path) -> None:
-    path = make_run(tmp_path / "runs", "a")
-    assert find_runs([path, tmp_path / "runs", path / "../a"]) != []
-    assert len(find_runs([path, tmp_path / "runs", path / "../a"])) == 1
 
 
 def test_the_tables_in_results_are_those_of_the_runs_kept_there(

@@ -8,18 +8,8 @@ import pytest
 from rliable import library, metrics
 from scipy import stats
 
-from crosstraj.learning.evaluation import normalised
 from crosstraj.report import statistics
-from crosstraj.report.published import (
-    ABLATIONS,
-    BUDGETS,
-    OPENAI_PPO,
-    PAPER,
-    SPLIT_OVER_JOINT,
-    openai_ppo,
-    paper_columns,
-)
-from crosstraj.report.split_gains import improvement, split_over_joint
+from crosstraj.report.split_gains import split_over_joint
 from crosstraj.report.statistics import (
     Estimate,
     Scores,
@@ -209,94 +199,6 @@ def _u(x: list[float], y: list[float]) -> float:
 def test_probability_of_improvement_needs_the_same_games() -> None:
     with pytest.raises(ValueError, match="same games"):
         probability_of_improvement({"a": [1.0]}, {"b": [1.0]})
-
-
-# --- Split over joint
-
-
-def test_the_split_statistic_by_hand() -> None:
-    assert improvement("coinrun", split=8.0, joint=6.0, easy=True) == (pytest.approx(2 / 6), 0.4)
-    assert (
-        improvement("fruitbot", split=-1.0, joint=-2.0, easy=True).ratio == 0.5
-    )  # better is above zero
-    assert math.isnan(improvement("coinrun", split=1.0, joint=0.0, easy=True).ratio)
-    assert math.isnan(improvement("chess", split=1.0, joint=2.0, easy=True).ranged)
-    assert math.isnan(improvement("coinrun", split=8.0, joint=6.0, easy=False).ranged)
-    found = split_over_joint(
-        {"coinrun": [7.0, 9.0], "maze": [5.0, 5.0], "ninja": [2.0, 2.0], "heist": [9.0, 9.0]},
-        {"coinrun": [6.0, 6.0], "maze": [5.0, 5.0], "ninja": [4.0, 4.0], "heist": [3.0, 3.0]},
-        easy=True,
-    )
-    assert {game: entry.ratio for game, entry in found.games.items()} == {
-        "coinrun": pytest.approx(1 / 3), "maze": 0.0, "ninja": -0.5, "heist": 2.0,
-    }  # fmt: skip
-    assert found.ratio["mean"].value == pytest.approx((1 / 3 - 0.5 + 2) / 4)
-    assert found.ratio["median"].value == found.ratio["IQM"].value == pytest.approx(1 / 6)
-    # Only coinrun's seeds differ: its mean is 7, 8 or 9, so the ratio's mean moves by 1/6 over 4.
-    low, high = (found.ratio["mean"].value + step / 24 for step in (-1, 1))
-    assert found.ratio["mean"][1:] == (pytest.approx(low), pytest.approx(high))
-    assert found.ranged["mean"].value == pytest.approx((2 / 5 + 0 - 2 / 6.5 + 6 / 6.5) / 4)
-
-
-def test_the_published_split_column_has_its_published_mean_and_the_median_behind_it() -> None:
-    column = SPLIT_OVER_JOINT["spr"]
-    found = split_over_joint(
-        {game: [1.0 + ratio] for game, ratio in column.items()},
-        {game: [1.0] for game in column},
-        easy=True,
-    )
-    assert found.ratio["mean"].value == pytest.approx(0.74, abs=0.005)
-    assert found.ratio["median"].value == pytest.approx(-0.01, abs=0.006)
-    assert math.isnan(found.ratio["mean"].low)  # one seed
-
-
-def test_an_undefined_ratio_is_nan_in_the_means_too() -> None:
-    ours, theirs = {"coinrun": [1.0], "maze": [2.0]}, {"coinrun": [0.0], "maze": [1.0]}
-    found = split_over_joint(ours, theirs, easy=True)
-    assert all(math.isnan(entry.value) for entry in found.ratio.values())
-    assert found.ranged["mean"].value == pytest.approx(0.2)
-
-
-# --- Published numbers
-
-
-@pytest.mark.parametrize(
-    ("column", "mean"),
-    [("PPO", 0.242), ("DAAC", 0.215), ("Proto-RL", 0.255), ("CURL", 0.241), ("CTRL", 0.273)],
-)
-def test_published_columns_have_the_mean_normalised_scores_of_the_reference(
-    column: str, mean: float
-) -> None:
-    scores = [normalised(game, entry.mean) for game, entry in PAPER[column].items()]
-    assert len(scores) == 16
-    assert np.mean(scores) == pytest.approx(mean, abs=0.0006)
-
-
-def test_a_run_is_held_against_the_column_of_its_method_and_ablation() -> None:
-    assert list(paper_columns({"method": "pse"})) == ["PSE random"]
-    trained = {"method": "pse", "objective": {"policies": "pretrained"}}
-    assert list(paper_columns(trained)) == ["PSE trained"]
-    assert paper_columns({"method": "ctrl", "objective": {"predict_weight": 1.0}}) == {
-        "CTRL": PAPER["CTRL"]
-    }
-    assert paper_columns({"method": "ctrl", "objective": {"predict_weight": 0.0}}) == {
-        "CTRL no pred": ABLATIONS["CTRL no pred"]
-    }
-    assert paper_columns({"method": "ctrl", "objective": {"action_conditioning": False}}) == {
-        "CTRL no action": ABLATIONS["CTRL no action"]
-    }
-    two = {"predict_weight": 0.0, "sampling": "consecutive"}
-    assert paper_columns({"method": "ctrl", "objective": two}) == {}
-    assert paper_columns({"method": "somebody's own"}) == {}
-    assert PAPER["DBC"]["bossfight"] == (5.0, 0.1)
-    assert ABLATIONS["CTRL consecutive T"]["leaper"] == (3.4, 1.1)
-
-
-def test_openais_ppo_stands_beside_a_run_within_a_tenth_of_its_budget() -> None:
-    assert openai_ppo("starpilot", 507_904) == (500_000, 4.52, 3.78)
-    assert openai_ppo("starpilot", 600_000) is None
-    assert openai_ppo("chess", 500_000) is None
-    assert all(len(row) == len(BUDGETS) for row in OPENAI_PPO.values())
 
 
 def test_the_mean_difference_is_welchs_for_one_game_and_averages_games() -> None:

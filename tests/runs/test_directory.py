@@ -4,14 +4,9 @@ import errno
 import json
 import os
 import pickle
-import random
 import resource
-import signal
-import socket
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -24,110 +19,13 @@ import torch
 from crosstraj import disk
 from crosstraj.config.dotted import identity_of
 from crosstraj.config.stored import FORMAT
-from crosstraj.errors import BadInput, Owned
+from crosstraj.errors import BadInput
 from crosstraj.runs import checkpoint
 from crosstraj.runs import directory as run_module
 from crosstraj.runs.directory import Run, machine_facts, run_directory
 from crosstraj.runs.log import read_rows
 from tests.helpers import silent
-
-CONFIG = {"frames": 100, "seed": 0, "objective": {"weight": 0.5, "layers": (1, 2)}}
-FACTS = {"torch": "2.13.0", "threads": 2}
-
-
-def open_run(directory: Path, config: Any = CONFIG, facts: Any = FACTS, **options: Any) -> Run:
-    options = {"warn": silent, **options}
-    return Run.open(directory, config, identity_of(config, ["frames"]), facts, **options)
-
-
-def make_state(step: int) -> dict[str, Any]:
-    return {"weights": {"w": torch.full((3,), float(step))}, "step": step}
-
-
-# --- One owner
-
-
-OWNER = """
-import os, sys, time
-from pathlib import Path
-from crosstraj.runs.directory import Run
-run = Run.open(Path(sys.argv[1]), {"frames": 100}, "0" * 64, {})
-if os.fork() == 0:  # a child that outlives its parent must not keep the lock
-    print(os.getpid(), flush=True)
-time.sleep(60)
-"""
-
-
-@contextmanager
-def owner(directory: Path) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-c", OWNER, str(directory)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        child = int(process.stdout.readline())
-        try:
-            yield process
-        finally:
-            process.kill()
-            os.kill(child, signal.SIGKILL)
-
-
-def test_a_second_process_is_refused_within_a_second_and_a_dead_owner_is_taken_over(
-    tmp_path: Path,
-) -> None:
-    with owner(tmp_path) as process:
-        began = time.monotonic()
-        with pytest.raises(Owned, match=f"process {process.pid} is writing") as refusal:
-            Run.open(tmp_path, {"frames": 100}, "0" * 64, {})
-        assert time.monotonic() - began < 1
-        assert refusal.value.exit_code == 75
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        with Run.open(tmp_path, {"frames": 100}, "0" * 64, {}):
-            named = f"{os.getpid()} {socket.gethostname()}\n"
-            assert (tmp_path / "owner.lock").read_text() == named
-        assert (tmp_path / "owner.lock").read_text() == "", "who leaves is not named any more"
-
-
-def test_a_refused_second_owner_changes_nothing(tmp_path: Path) -> None:
-    with open_run(tmp_path) as run:
-        run.metrics.write({"a": 1})
-        (tmp_path / ".tmp-config.json").write_text("being written")
-        before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-        with pytest.raises(Owned):
-            open_run(tmp_path, {**CONFIG, "frames": 1000})
-        assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
-
-
-def test_a_child_neither_keeps_the_lock_nor_lets_it_go(tmp_path: Path) -> None:
-    with open_run(tmp_path) as run:
-        child = os.fork()
-        if child == 0:
-            try:
-                run.close()
-            finally:
-                os._exit(0)
-        os.waitpid(child, 0)
-        with pytest.raises(Owned):
-            open_run(tmp_path)
-        program = subprocess.Popen(["sleep", "60"], close_fds=False)
-        child = os.fork()
-        if child == 0:
-            time.sleep(60)
-            os._exit(0)
-    try:
-        open_run(tmp_path).close()
-    finally:
-        program.kill()
-        program.wait()
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-
-
-def test_the_lock_is_let_go_when_opening_fails(tmp_path: Path) -> None:
-    open_run(tmp_path).close()
-    with pytest.raises(BadInput):
-        open_run(tmp_path, {**CONFIG, "seed": 1})
-    open_run(tmp_path).close()
+from tests.runs.opened import CONFIG, FACTS, make_state, open_run
 
 
 def test_opening_and_closing_leaks_no_file_handles(tmp_path: Path) -> None:
@@ -316,131 +214,7 @@ def test_a_process_that_may_not_write_more_goes_on_and_loses_no_row(tmp_path: Pa
         assert state["step"] == 4
 
 
-# --- Logs
-
-
-def test_rows_are_compact_lines_in_the_order_of_their_keys(tmp_path: Path) -> None:
-    with open_run(tmp_path) as run:
-        run.metrics.write({"frames": 1, "b": 0.1, "a": None, "text": "ä\n"})
-        run.metrics.write({"loss": torch.tensor(0.5), "n": np.int64(3), "x": np.float64(0.1)})
-        for bad in (torch.zeros(2), np.zeros(3), {1, 2}, b"x"):
-            with pytest.raises(TypeError, match="a row holds plain values"):
-                run.metrics.write({"bad": bad})
-    assert (tmp_path / "metrics.jsonl").read_bytes() == (
-        b'{"frames":1,"b":0.1,"a":null,"text":"\\u00e4\\n"}\n{"loss":0.5,"n":3,"x":0.1}\n'
-    )
-
-
-def test_a_row_without_its_end_is_not_read_and_a_missing_log_is_empty(tmp_path: Path) -> None:
-    path = tmp_path / "metrics.jsonl"
-    assert read_rows(path) == []
-    for text, rows in (("", 0), ('{"a"', 0), ('{"a":1}', 0), ('{"a":1}\n', 1), ("{}\n{}\n{", 2)):
-        path.write_text(text)
-        assert len(read_rows(path)) == rows
-    path.write_text('{"a"\n{}\n')
-    with pytest.raises(BadInput, match="not JSON"):
-        read_rows(path)
-
-
-def test_an_observer_reads_1000_times_and_sees_no_torn_row(tmp_path: Path) -> None:
-    over = threading.Event()
-
-    def train(run: Run) -> None:
-        step = 0
-        while not over.is_set():
-            step += 1
-            run.metrics.write({"step": step, "text": "x" * (step % 997)})
-            if step % 50 == 0:
-                run.save(make_state(step), step)
-            if step % 500 == 0:  # a life ends, and the next one cuts the log
-                run.metrics.cut(0)
-                step = 0
-            time.sleep(1e-5)
-
-    with open_run(tmp_path) as run:
-        writer = threading.Thread(target=train, args=(run,))
-        writer.start()
-        most = 0
-        for _ in range(1000):
-            rows = read_rows(tmp_path / "metrics.jsonl")
-            most = max(most, len(rows))
-            assert all(len(row["text"]) == row["step"] % 997 for row in rows)
-        over.set()
-        writer.join()
-    assert most > 10
-
-
 # --- Saving and restoring
-
-
-def test_rows_after_the_checkpoint_are_cut_and_none_is_lost_or_doubled(tmp_path: Path) -> None:
-    for life in range(5):
-        with open_run(tmp_path) as run:
-            state = run.restore()
-            step = state["step"] if state else 0
-            assert step == 2 * life
-            assert state is None or list(state) == ["weights", "step"]
-            for log in (run.metrics, run.timing, run.episodes):
-                assert [row["step"] for row in read_rows(log.path)] == [*range(1, step + 1)]
-            for now in range(step + 1, step + 4):  # three rows, saved after the second
-                for log in (run.metrics, run.timing, run.episodes):
-                    log.write({"step": now})
-                if now == step + 2:
-                    assert run.save(make_state(now), now)
-            with open(tmp_path / "metrics.jsonl", "a") as torn:
-                torn.write('{"step":')
-
-
-def test_30_kills_at_random_moments_lose_and_double_no_row(tmp_path: Path) -> None:
-    def live(run: Run, step: int) -> None:
-        while True:
-            step += 1
-            run.metrics.write({"step": step, "text": "x" * 100})
-            if step % 3 == 0:
-                run.save(make_state(step), step)
-
-    dice, step = random.Random(0), 0
-    for _ in range(30):
-        child = os.fork()
-        if child == 0:
-            try:
-                with open_run(tmp_path) as run:
-                    state = run.restore()
-                    live(run, state["step"] if state else 0)
-            finally:
-                os._exit(1)
-        time.sleep(dice.uniform(0.0, 0.05))
-        os.kill(child, signal.SIGKILL)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
-        with open_run(tmp_path) as run:
-            state = run.restore()
-            assert (state["step"] if state else 0) >= step
-            step = state["step"] if state else 0
-            rows = read_rows(tmp_path / "metrics.jsonl")
-            assert [row["step"] for row in rows] == [*range(1, step + 1)]
-    assert step > 30
-
-
-def test_without_a_checkpoint_the_logs_begin_again(tmp_path: Path) -> None:
-    with open_run(tmp_path) as run:
-        run.metrics.write({"a": 1})
-        assert run.restore() is None
-        assert (tmp_path / "metrics.jsonl").read_bytes() == b""
-
-
-def test_a_log_that_is_not_the_one_of_the_checkpoint_is_refused(tmp_path: Path) -> None:
-    with open_run(tmp_path) as run:
-        for log in (run.metrics, run.episodes):
-            log.write({"a": 1})
-        run.save(make_state(1), 1)
-        for log in (run.metrics, run.episodes):
-            log.write({"a": 2})
-        path = tmp_path / "episodes.jsonl"
-        for damage in (b"", b'{"a":1}', b'{"a": 1}\n{"a":2}\n'):
-            path.write_bytes(damage)
-            with pytest.raises(BadInput, match=r"episodes\.jsonl is damaged: it has .* bytes"):
-                run.restore()
-            assert len(read_rows(tmp_path / "metrics.jsonl")) == 2, "nothing was cut"
 
 
 def test_a_broken_checkpoint_is_named_and_the_one_before_it_is_used(tmp_path: Path) -> None:

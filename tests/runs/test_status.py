@@ -1,46 +1,21 @@
 """Every run at a glance: the status of each kind of end, told without touching anything."""
 
-import json
 import os
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from crosstraj.errors import BadInput, NonFinite, Owned
 from crosstraj.learning.signals import Interrupted
-from crosstraj.runs import lock, tail
+from crosstraj.runs import lock
 from crosstraj.runs.status import STATUSES, glance, glances
-from crosstraj.runs.tail import last_row, last_words, lines_backwards
-
-CONFIG: dict[str, Any] = {"method": "ctrl", "env": "bigfish", "seed": 3, "frames": 1000}
-
-
-def make(run: Path, *rows: dict[str, Any], summary: Any = None, **changes: Any) -> Path:
-    """A run directory with these rows of metrics."""
-    run.mkdir(parents=True)
-    (run / "config.json").write_text(json.dumps({"format": 1, "config": CONFIG | changes}))
-    lines = [json.dumps(row, separators=(",", ":")) + "\n" for row in rows]
-    (run / "metrics.jsonl").write_text("".join(lines))
-    (run / "owner.lock").write_text("")
-    if summary is not None:
-        (run / "summary.json").write_text(json.dumps(summary))
-    return run
-
-
-def update(frames: int) -> dict[str, Any]:
-    return {"row": "update", "frames": frames}
-
-
-def judged(frames: int, score: float, levels: str = "unseen") -> dict[str, Any]:
-    return {"row": "evaluation", "frames": frames, "seen_return": 9.0, f"{levels}_return": score}
+from tests.runs.logs import judged, make, update
 
 
 @contextmanager
@@ -58,43 +33,6 @@ def say(run: Path, words: str, later: float = 1.0) -> None:
     log.write_text(words)
     written = max(path.stat().st_mtime for path in run.iterdir()) if run.exists() else time.time()
     os.utime(log, (written + later, written + later))
-
-
-# --- the end of a log
-
-
-@pytest.mark.parametrize("block", [1, 2, 3, 7, 2**16])
-def test_lines_come_backwards_whole_whatever_the_block(
-    block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tail, "BLOCK", block)
-    for text in (b"", b"x", b"\n", b"a\n", b"a\nbb", b"a\nbb\n", b"\n\na\n\n", b"abc\n" * 5 + b"d"):
-        (tmp_path / "log").write_bytes(text)
-        whole = text.split(b"\n")[:-1]
-        assert list(lines_backwards(tmp_path / "log")) == whole[::-1], text
-
-
-def test_the_last_row_of_a_kind_is_found_however_far_back(tmp_path: Path) -> None:
-    run = make(tmp_path / "run", judged(0, 1.5), *map(update, range(1, 9000)))
-    log = run / "metrics.jsonl"
-    assert log.stat().st_size > 2 * tail.BLOCK
-    assert last_row(log) == update(8999)
-    assert last_row(log, "evaluation") == judged(0, 1.5)
-    with log.open("a") as torn:
-        torn.write('{"row":"evaluation","frames":90')
-    assert last_row(log) == update(8999), "a row without its end is being written"
-    assert last_row(log, "phase") is None
-
-
-def test_last_words_are_the_last_line_that_says_something(tmp_path: Path) -> None:
-    (tmp_path / "log").write_bytes(b"one\ntwo \xff\n\n  \n")
-    assert last_words(tmp_path / "log") == "two \ufffd"
-    assert last_words(tmp_path / "absent") == ""
-    os.mkfifo(tmp_path / "pipe")
-    assert last_words(tmp_path / "pipe") == ""
-
-
-# --- what became of a run
 
 
 def test_each_end_has_its_status_and_its_figures(tmp_path: Path) -> None:
@@ -279,32 +217,6 @@ def test_size_is_that_of_all_files_and_age_that_of_the_last_log(tmp_path: Path) 
     found = glance(run)
     assert found.size == 1015
     assert found.written == 300, "another owner may have come and gone without writing"
-
-
-# --- looking takes nothing away
-
-
-def test_an_owner_that_comes_while_others_look_gets_its_run(tmp_path: Path) -> None:
-    path, over = tmp_path / "owner.lock", threading.Event()
-    path.write_text("")
-
-    def watch() -> None:
-        while not over.is_set():
-            lock.look(path)
-            time.sleep(0.0005)
-
-    watchers = [threading.Thread(target=watch) for _ in range(2)]
-    for watcher in watchers:
-        watcher.start()
-    try:
-        for _ in range(200):
-            held = lock.own(path)
-            assert lock.look(path)[0]
-            lock.disown(held)
-    finally:
-        over.set()
-        for watcher in watchers:
-            watcher.join()
 
 
 def test_looking_makes_and_changes_no_file(tmp_path: Path) -> None:

@@ -14,8 +14,7 @@ from crosstraj.theory.decision_processes import Process, optimal_values, random_
 from crosstraj.theory.metrics import ferns, labelled, step, total_variation, wasserstein
 from crosstraj.theory.partition import refine
 from crosstraj.theory.prototype_cells import assign, margins, rotations, unit
-from crosstraj.theory.rates import RATES, STEPS, rates
-from tests.theory.test_theory import absorbing, dual
+from tests.theory.slow import absorbing, dual
 
 
 def cell(prototypes: np.ndarray, *v: float) -> int:
@@ -131,6 +130,7 @@ def test_f4_another_view_of_the_batch_moves_a_view_that_did_not_change() -> None
     for second, expected in (([1.0, 2.0], Fraction(2, 3)), ([8.0, 1.0], Fraction(4, 11))):
         code = sinkhorn(torch.tensor([first, second]).log(), rounds=1)
         assert code[0].tolist() == pytest.approx([float(expected), 1 - float(expected)], abs=1e-6)
+
     # 2/3 of the view in the first cluster, then 4/11: its cluster has changed, its scores have not
 
 
@@ -341,21 +341,3 @@ def test_r5_the_bound_is_attained() -> None:
     distance = np.linalg.norm(views[:, None] - views, axis=2)
     assert margins(e, views)[0] > r  # so that P(margin <= r) = 0
     assert wasserstein(law, other, distance) / r == pytest.approx(0.3, abs=1e-8)
-
-
-# --- How often
-
-
-@pytest.mark.parametrize("name", RATES)
-def test_what_fails_as_printed_fails_often(name: str) -> None:
-    shares = [sweep.violated / sweep.held for sweep in rates(name, 20, np.random.default_rng(5))]
-    assert shares[0] > 0
-    assert shares[-1] > 0.02
-
-
-@pytest.mark.parametrize("name", ["F1 aligned with one, leaves", "F2 aligned first half, leaves"])
-def test_longer_steps_and_more_dimensions_fail_more_often(name: str) -> None:
-    found = [rates(f"{name}; step {step:g}", 20, np.random.default_rng(5)) for step in STEPS]
-    shares = np.array([[sweep.violated / sweep.held for sweep in row] for row in found])
-    assert (np.diff(shares, axis=0) > 0).all()
-    assert (np.diff(shares, axis=1) > 0).all()

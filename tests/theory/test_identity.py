@@ -74,16 +74,6 @@ def test_the_share_between_labels_by_hand() -> None:
     assert share_between(features, torch.tensor([0, 0, 1, 1])) == pytest.approx(100 / 104)
 
 
-def test_a_walk_moves_as_its_button_says_but_for_slips() -> None:
-    walks = draw_walks("additive", draw_looks(rng()), 60, 100, rng(1))
-    moved = (walks.place[:, 1:] - walks.place[:, :-1] + 1) % 6 - 1
-    asked = walks.action % 3 - 1
-    # A slip draws one of eight buttons: moves have 3/8, 3/8 and 2/8 of them.
-    right = 0.75 + 0.25 * (9 + 9 + 4) / 64
-    assert float((moved == asked[:, :-1]).double().mean()) == pytest.approx(right, abs=0.02)
-    assert float((moved == asked[:, 1:]).double().mean()) < 0.4  # not the next step's
-
-
 def test_untrained_features_have_three_quarters_of_their_variance_between_levels() -> None:
     assert learn(ROWS["additive: near, centred"].setting, 0, updates=0).share == pytest.approx(
         0.75, abs=0.01

@@ -14,7 +14,7 @@ import pytest
 from crosstraj.runs import checkpoint
 from crosstraj.runs.codec import State
 from crosstraj.runs.directory import Run
-from tests.runs.test_checkpoint import Fault, equal
+from tests.runs.faults import Fault, equal
 from tests.torture.resume import SHORT
 from tests.torture.runs import (
     Outcome,

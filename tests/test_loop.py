@@ -20,10 +20,9 @@ import torch
 
 from crosstraj import loop
 from crosstraj.cli.main import main
-from crosstraj.config.groups import EvaluationConfig, MachineConfig, SavingConfig
+from crosstraj.config.groups import MachineConfig, SavingConfig
 from crosstraj.config.methods import METHODS, PRESETS
 from crosstraj.config.presets import preset
-from crosstraj.config.values import Config
 from crosstraj.health.glossary import GLOSSARY
 from crosstraj.learning.display import Plain
 from crosstraj.learning.load import read_weights
@@ -34,6 +33,7 @@ from crosstraj.runs import checkpoint
 from crosstraj.runs.log import read_rows
 from tests.conftest import TINY, Trained
 from tests.helpers import STOPPER, only, remains, tree
+from tests.short_runs import small
 
 # Four updates of 256 frames, evaluated after the second and the fourth: six rows of metrics.
 BOTH = ("--frames", "1024", "--evaluation.every", "512", *TINY)
@@ -183,20 +183,6 @@ def test_a_run_can_be_killed_again_and_again(straight: dict[str, Path], tmp_path
 
 def here(*command: str, runs: Path) -> int:
     return main([*command, "--saving.runs", str(runs), "--machine.threads", "1"])
-
-
-def small(method: str, name: str, **changes: Any) -> Config:
-    """A preset with less to do in each rollout."""
-    config = replace(
-        preset(method, name),
-        env="starpilot",
-        envs=8,
-        rollout_steps=80 if name == "release" else 32,  # its windows of 10, in eighths of a row
-        encoder="laptop",
-        evaluation=EvaluationConfig(episodes=2, envs=2),
-        machine=MachineConfig(threads=1),
-    )
-    return replace(config, **changes)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -1,4 +1,4 @@
-"""Margins of a run: planted prototypes with known margins, then a real run by its path."""
+"""What changes of frames do to the clusters of a run: views as in training, inside episodes."""
 
 import json
 import shutil
@@ -11,115 +11,16 @@ import pytest
 import torch
 from torch import Tensor
 
-from crosstraj.analysis.margins.measure import measure, potentials, summary
-from crosstraj.analysis.margins.perturb import PERTURBATIONS, colour, exchange, noise
+from crosstraj.analysis.margins.perturb import PERTURBATIONS
 from crosstraj.analysis.margins.robustness import draw_points, look
 from crosstraj.cli.main import main
 from crosstraj.errors import BadInput
 from crosstraj.learning.load import read_config
 from crosstraj.nn import ops
 from crosstraj.nn.encoders import Encode
-from crosstraj.nn.sinkhorn import log_sinkhorn, sinkhorn
 from crosstraj.objectives.base import Clustering
 from tests.conftest import TINY, Trained
 from tests.helpers import rng
-
-
-def at(*degrees: float) -> Tensor:
-    """Vectors in the plane, of different lengths: only their direction may matter."""
-    angle = torch.tensor(degrees, dtype=torch.float64).deg2rad()
-    length = torch.arange(1, len(degrees) + 1)
-    return torch.stack([angle.cos(), angle.sin()], dim=1) * length[:, None]
-
-
-def test_planted_margins_and_shares_are_found() -> None:
-    # Prototypes at 0 and 90 degrees: the border is at 45. Views 45, 25 and 5 degrees away from it.
-    views = at(0, 20, 50)
-    found = measure(
-        torch.eye(2),
-        views,
-        {"turn": at(10, 44, 40), "none": 7 * views},
-        temperature=0.3,
-        rounds=3,
-        rng=np.random.default_rng(0),
-    )
-    margin = np.sin(np.deg2rad([45, 25, 5]))  # .7071, .4226, .0872
-    assert found.margin["scores"] == pytest.approx(margin)
-    # Turned by 10, 24 and 10 degrees: chords of .1743, .4158 and .1743; the third leaves.
-    assert found.moved["turn"].change == pytest.approx(2 * np.sin(np.deg2rad([5, 12, 5])))
-    assert found.moved["turn"].ratio["scores"] == pytest.approx([0.2465, 0.9839, 2.0], abs=1e-4)
-    assert found.moved["turn"].share["scores"] == pytest.approx((2 / 3, 2 / 3))
-    assert found.moved["none"].share["scores"] == (1.0, 1.0)
-    assert found.used["scores"] == 2
-
-
-def test_a_view_beyond_its_margin_may_still_keep_its_cluster() -> None:
-    # Away from the border: not inside the margin, and yet the same cluster.
-    found = measure(
-        torch.eye(2),
-        at(40, 100),
-        {"away": at(10, 100)},
-        temperature=0.3,
-        rounds=3,
-        rng=np.random.default_rng(0),
-    )
-    assert found.moved["away"].share["scores"] == (0.5, 1.0)
-
-
-def test_potentials_by_hand() -> None:
-    # Rows 2/3, 1/3 and 8/9, 1/9: the columns hold 14/9 and 4/9, and are divided by that.
-    scores = torch.tensor([[2.0, 1.0], [8.0, 1.0]]).log()
-    found = potentials(scores, rounds=1)
-    assert float(found[0] - found[1]) == pytest.approx(np.log(4 / 14), abs=1e-6)
-
-
-def test_margins_of_codes_are_those_of_sinkhorns_own_clusters() -> None:
-    views, prototypes = torch.randn(60, 8, generator=rng(1)), torch.randn(6, 8, generator=rng(2))
-    views, prototypes = ops.unit(views + 1), ops.unit(prototypes)
-    scores = views @ prototypes.T / 0.1
-    code = sinkhorn(scores, 3)
-    assert (code.argmax(1) != scores.argmax(1)).any()
-    assert ((scores + potentials(scores, 3)).argmax(1) == code.argmax(1)).all()
-    found = measure(prototypes, views, {}, temperature=0.1, rounds=3, rng=np.random.default_rng(0))
-    assert found.agree == pytest.approx(float((code.argmax(1) == scores.argmax(1)).double().mean()))
-    assert found.used["codes"] == len(code.argmax(1).unique())
-    # log code_j - log code_k is (score_j - score_k + offsets) / temperature
-    log_code = log_sinkhorn(scores, 3).double()
-    best = log_code.argmax(1)
-    gap = 0.1 * (log_code.max(1, keepdim=True).values - log_code)
-    apart = torch.cdist(prototypes.double(), prototypes.double())[best]
-    slow = torch.where(apart > 1e-9, gap / apart, torch.inf).min(1).values
-    assert found.margin["codes"] == pytest.approx(slow.numpy(), abs=1e-5)
-
-
-# --- Perturbations
-
-
-def test_colour_scales_each_channel_of_each_frame_by_at_most_a_fifth() -> None:
-    frames = torch.full((50, 3, 3, 3), 100, dtype=torch.uint8)
-    changed = colour(frames, rng(4))
-    assert changed.dtype == torch.uint8
-    assert (changed == changed[:, :1, :1]).all()  # all pixels of a frame alike
-    assert 80 <= int(changed.min()) < 85
-    assert 115 < int(changed.max()) <= 120
-    assert (changed[:, 0, 0, 0] != changed[:, 0, 0, 1]).any()
-    assert (colour(torch.full_like(frames, 255), rng(4)) > 200).all()  # no overflow
-
-
-def test_noise_has_its_spread_and_stays_in_range() -> None:
-    frames = torch.full((20, 16, 16, 3), 128, dtype=torch.uint8)
-    added = noise(frames, rng(5)).double() - 128
-    assert float(added.std()) == pytest.approx(8, rel=0.05)
-    assert abs(float(added.mean())) < 0.2
-    assert int(noise(torch.zeros_like(frames), rng(5)).max()) < 60  # no wrap below 0
-
-
-def test_exchange_never_gives_a_frame_back() -> None:
-    frames = torch.arange(40, dtype=torch.uint8).view(-1, 1, 1, 1)
-    assert (exchange(frames, rng(6)) != frames).all()
-
-
-# --- Views of a run
 
 
 class Mean(torch.nn.Module):
@@ -254,17 +155,6 @@ def test_what_has_no_prototypes_or_is_no_run_is_refused(
     bare = tmp_path / "bare"
     shutil.copytree(ctrl_run, bare, ignore=shutil.ignore_patterns("checkpoints"))
     assert "has no valid checkpoint" in refused(str(bare))
-
-
-def test_the_summary_holds_plain_numbers() -> None:
-    found = measure(
-        torch.eye(2), at(0, 80), {"turn": at(1, 80)}, temperature=0.3, rounds=1,
-        rng=np.random.default_rng(0),
-    )  # fmt: skip
-    figures = json.loads(json.dumps(summary(found)))
-    assert figures["margin"]["scores"]["50%"] == pytest.approx(
-        (np.sin(np.pi / 4) + np.sin(np.deg2rad(35))) / 2
-    )
 
 
 def test_codes_of_centred_frames_are_refused(

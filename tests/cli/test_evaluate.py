@@ -1,0 +1,116 @@
+"""`crosstraj evaluate`: the very numbers of the run, and one sentence for what is no run."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crosstraj.cli.main import main
+from crosstraj.config.values import Config
+from crosstraj.errors import BadInput
+from tests.cli.answers import Capture, answer, refusal, tree
+from tests.conftest import Trained
+
+
+def test_evaluate_refuses_what_is_no_run(tmp_path: Path, capfd: Capture) -> None:
+    (tmp_path / "config.json").write_text('{"config": 3}')
+    for place in (tmp_path, tmp_path / "nowhere"):
+        assert f"{place} is not a run directory" in refusal(capfd, "evaluate", str(place))
+    file = tmp_path / "config.json"
+    assert f"{file} is not a kept run" in refusal(capfd, "evaluate", str(file))
+
+
+def test_evaluate_refuses_a_run_without_a_checkpoint(
+    trained: Trained, tmp_path: Path, capfd: Capture
+) -> None:
+    shutil.copy(trained.directory / "config.json", tmp_path)
+    assert f"{tmp_path} has no valid checkpoint" in refusal(capfd, "evaluate", str(tmp_path))
+
+
+def test_evaluate_refuses_an_unknown_step_and_lists_those_there_are(
+    trained: Trained, capfd: Capture
+) -> None:
+    said = refusal(capfd, "evaluate", str(trained.directory), "--step", "7")
+    assert "no snapshot or checkpoint at 7 frames; it has 256, 512" in said
+
+
+def test_evaluate_refuses_unequal_quotas(trained: Trained, capfd: Capture) -> None:
+    said = refusal(capfd, "evaluate", str(trained.directory), "--episodes", "3", "--envs", "2")
+    assert "episodes=3 is not a multiple of evaluation.envs=2" in said
+
+
+def test_evaluate_takes_environments_that_divide_the_episodes(
+    trained: Trained, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    played: list[Config] = []
+
+    def stop_there(config: Config, splits: Any) -> Any:
+        played.append(config)
+        raise BadInput("enough")
+
+    monkeypatch.setattr("crosstraj.cli.evaluate.Examiner", stop_there)
+    for episodes in ("128", "10", "130"):
+        assert main(["evaluate", str(trained.directory), "--episodes", episodes]) == 2
+    assert [config.evaluation.envs for config in played] == [64, 10, 26]
+
+
+SAME = ("--episodes", "2", "--envs", "2", "--seed", "5")  # as the run itself was evaluated
+
+
+def test_evaluate_prints_both_splits_as_the_run_itself_measured_them(
+    trained: Trained, capfd: Capture
+) -> None:
+    before = tree(trained.directory)
+    summary = json.loads((trained.directory / "summary.json").read_text())
+    code, out, error = answer(capfd, "evaluate", str(trained.directory), *SAME)
+    assert (code, error) == (0, "")
+    assert "ppo on starpilot after 512 frames" in out
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines()]
+    low, high = 2.5, 64.0
+    for split in ("seen", "unseen"):
+        (row,) = [row for row in rows if row[:1] == [split]]
+        score = summary[f"{split}_return"]
+        assert row[1:3] == [f"{score:.2f}", f"{summary[f'{split}_stderr']:.2f}"]
+        assert row[3] == f"{(score - low) / (high - low):.3f}"
+    assert tree(trained.directory) == before
+
+
+def test_evaluate_gives_the_very_numbers_of_the_run_from_checkpoint_and_snapshot(
+    trained: Trained, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    printed: list[dict[str, Any]] = []
+    monkeypatch.setattr(
+        "crosstraj.cli.evaluate.print_results", lambda _, summary: printed.append(summary)
+    )
+    summary = json.loads((trained.directory / "summary.json").read_text())
+    for more in ((), ("--step", "512"), ("--step", "256")):
+        assert main(["evaluate", str(trained.directory), *SAME, *more]) == 0
+    names = [f"{split}_{what}" for split in ("seen", "unseen") for what in ("return", "length")]
+    own, again, earlier = ([figures[name] for name in names] for figures in (summary, *printed[:2]))
+    assert own == again == earlier
+    assert [figures["frames"] for figures in printed] == [512, 512, 256]
+    assert [printed[2][name] for name in names] != own  # other weights, another stream
+
+
+def test_evaluate_plays_the_splits_it_is_asked_for(
+    trained: Trained, monkeypatch: pytest.MonkeyPatch, capfd: Capture
+) -> None:
+    printed: list[dict[str, Any]] = []
+    monkeypatch.setattr(
+        "crosstraj.cli.evaluate.print_results", lambda _, summary: printed.append(summary)
+    )
+    summary = json.loads((trained.directory / "summary.json").read_text())
+    for split in (("validation",), ("validation", "unseen")):
+        assert main(["evaluate", str(trained.directory), *SAME, "--split", *split]) == 0
+    alone, two = ({n for n in found if n.endswith("_return")} for found in printed)
+    assert (alone, two) == ({"validation_return"}, {"validation_return", "unseen_return"})
+    assert printed[0]["validation_length"] == printed[1]["validation_length"]
+    assert printed[1]["unseen_return"] == summary["unseen_return"]
+    for words in ("seen seen", ""):
+        code, _, error = answer(
+            capfd, "evaluate", str(trained.directory), "--split", *words.split()
+        )
+        assert code == 2
+        assert "name one or several, each once" in error

@@ -1,0 +1,31 @@
+"""Trainings in two phases, small enough for tests."""
+
+from dataclasses import replace
+from typing import Any
+
+from crosstraj.config.groups import EvaluationConfig, MachineConfig
+from crosstraj.config.phases import Phase
+from crosstraj.config.presets import preset
+from crosstraj.learning.state import Training
+
+
+def training_with(method: str = "ctrl", *phases: Phase, **changes: Any) -> Training:
+    """Rollouts of 16 frames of a real game, a budget of 64."""
+    config = replace(
+        preset(method, "default"),
+        env="starpilot",
+        envs=2,
+        rollout_steps=8,
+        encoder="laptop",
+        frames=64,
+        evaluation=EvaluationConfig(episodes=2, envs=2),
+        machine=MachineConfig(threads=1),
+    )
+    config = replace(
+        config,
+        policy=replace(config.policy, minibatches=2),
+        representation=replace(config.representation, minibatches=2),
+    )
+    if method == "ctrl":
+        config = replace(config, objective=replace(config.objective, clusters=4))
+    return Training(replace(config, phases=phases or config.phases, **changes))

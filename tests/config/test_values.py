@@ -1,0 +1,103 @@
+"""Configurations: nonsense is refused, and method, objective and policy agree."""
+
+from dataclasses import FrozenInstanceError, replace
+from typing import Any
+
+import pytest
+
+from crosstraj.config.groups import RepresentationConfig
+from crosstraj.config.methods import METHODS, PRESETS
+from crosstraj.config.presets import preset
+from crosstraj.config.stored import from_dict, to_dict
+from crosstraj.config.values import Config
+from crosstraj.errors import BadInput
+from crosstraj.objectives import CTRLConfig, CURLConfig, NoObjective
+from crosstraj.policies.daac import DAACConfig
+from crosstraj.policies.ppo import PPOConfig
+from tests.helpers import small
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"envs": 0}, "envs=0"),
+        ({"frames": 0}, "frames=0"),
+        ({"method": "ctrk"}, "did you mean 'ctrl'"),
+        ({"seed": -1}, "seed=-1"),
+        (
+            {"order": "joint", "representation": RepresentationConfig(minibatches=3)},
+            "minibatches=3",
+        ),
+        ({"encoder": "lattice", "pooling": "mean"}, "use pooling=none"),
+        ({"objective": {"keypoints": 200}}, "keypoints=200"),
+        ({"objective": {"clusters": 1}}, "clusters=1"),
+        ({"objective": {"temperature": 0.0}}, "temperature=0.0"),
+    ],
+)
+def test_nonsense_is_refused_when_it_is_configured(change, words):
+    def build() -> Config:
+        config, values = preset("ctrl", "default"), dict(change)
+        if "objective" in values:
+            assert isinstance(config.objective, CTRLConfig)
+            values["objective"] = replace(config.objective, **values["objective"])
+        return replace(config, **values)
+
+    with pytest.raises(BadInput, match=words):
+        build()
+
+
+@pytest.mark.parametrize("grad", ["rl", "both"])
+def test_a_cut_that_the_gradient_passes_is_refused(grad):
+    with pytest.raises(BadInput, match=f"encoder_grad={grad} lets it through"):
+        small(split_at="conv", encoder_grad=grad)
+
+
+@pytest.mark.parametrize(
+    ("method", "change", "words"),
+    [
+        ("ctrl", {"order": "joint"}, "order=joint has no such pass"),
+        ("diayn", {}, "method=diayn gives the heads a skill"),
+        ("spr", {"order": "policy"}, "method=spr reads the map before the features"),
+        ("ctrl", {"encoder_grad": "ssl", "split_at": "conv"}, "split_at=conv gives the heads"),
+    ],
+)
+def test_an_anchor_that_cannot_hold_is_refused(method, change, words):
+    anchored = RepresentationConfig(minibatches=2, anchor=1.0)
+    with pytest.raises(BadInput, match=rf"representation\.anchor=1\.0 holds .*{words}"):
+        small(method, representation=anchored, **change)
+
+
+@pytest.mark.parametrize("method", sorted(METHODS.keys() - {"ctrl"}))
+def test_a_method_with_the_objective_of_another_is_refused(method: str):
+    with pytest.raises(BadInput) as refused:
+        Config(method=method)
+    named = type(preset(method, "default").objective).__name__
+    said = f"method={method} has the objective {named}, but objective is CTRLConfig; begin with "
+    assert str(refused.value) == f"{said}preset({method!r}, 'default')"
+
+
+def test_ctrl_without_its_objective_and_ppo_with_one_are_refused():
+    with pytest.raises(BadInput, match="method=ctrl has the objective CTRLConfig, but "):
+        replace(Config(), objective=NoObjective())
+    with pytest.raises(BadInput, match="method=ppo has the objective NoObjective, but "):
+        replace(preset("ppo", "default"), objective=CURLConfig())
+    with pytest.raises(BadInput, match="unknown method 'cltr': did you mean 'ctrl'"):
+        Config(method="cltr")
+
+
+@pytest.mark.parametrize(("method", "policy"), [("ppo", DAACConfig()), ("daac", PPOConfig())])
+def test_a_method_that_is_a_policy_has_that_policy(method: str, policy: Any):
+    other = policy.kind
+    with pytest.raises(BadInput, match=f"but policy.kind={other}; use method={other}"):
+        replace(preset(method, "default"), policy=policy)
+
+
+def test_nothing_rewrites_a_configuration():
+    """What is given is what is held, for every method under every preset."""
+    for method in METHODS:
+        for name in PRESETS:
+            config = preset(method, name)
+            assert (config.method, config.preset) == (method, name)
+            assert from_dict(to_dict(config)) == config
+            with pytest.raises(FrozenInstanceError):
+                config.policy = PPOConfig()  # type: ignore[misc]
