@@ -9,11 +9,11 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 HEALTH = {"view_cosine", "view_rank", "code_entropy", "code_entropy_random", "codes_about_level"}
 
 
-def recipe(name: str) -> Any:
-    """examples/<name>.py, imported once."""
+def recipe(name: str, file: Path | None = None) -> Any:
+    """examples/<name>.py, or a file that is given, imported once."""
     known = f"crosstraj_recipe_{name}"
     if known not in sys.modules:
-        spec = spec_from_file_location(known, EXAMPLES / f"{name}.py")
+        spec = spec_from_file_location(known, file or EXAMPLES / f"{name}.py")
         assert spec is not None
         assert spec.loader is not None
         sys.modules[known] = module = module_from_spec(spec)
