@@ -131,7 +131,6 @@ def main(args: Args) -> Agent:
                 nn.utils.clip_grad_norm_(ctrl.parameters(), args.max_grad_norm)  # CTRL
                 optimizer.step()
                 ctrl.after_step()  # CTRL
-        dones[0] = dones[-1]
         figures |= {f"ctrl/{name}": seen for name, seen in ctrl.figures().items()}  # CTRL
         for name, figure in figures.items():
             writer.add_scalar(name, float(figure), frames)
