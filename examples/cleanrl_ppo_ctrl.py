@@ -120,7 +120,7 @@ def main(args: Args) -> Agent:
             for share in torch.randperm(rewards[:-1].numel()).chunk(args.num_minibatches):
                 loss, parts = ppo_loss(agent, [e.flatten(0, 1)[share] for e in kept], args)
                 figures |= parts
-                batch = next(batches, None)  # CTRL  # None: episodes were too short for so many
+                batch = next(batches, None)  # none is left where episodes are short  # CTRL
                 if batch is not None:  # CTRL
                     own, evidence = ctrl(encode, batch)  # CTRL
                     loss = loss + args.ctrl_weight * own  # CTRL
