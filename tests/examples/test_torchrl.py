@@ -7,13 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tensordict import TensorDict
 from torch import nn
 
 import crosstraj as ct
 from tests.examples.recipes import HEALTH, recipe, same
 
-torchrl = recipe("torchrl_ppo_ctrl")
 ROWS, STEPS, ACTIONS = 4, 24, 5
 CONFIG = ct.CTRLConfig(clusters=8, least_rank=0.0)
 
@@ -23,8 +21,15 @@ def one_thread() -> None:
     torch.set_num_threads(1)
 
 
-def data() -> TensorDict:
+def torchrl() -> Any:
+    """The recipe, imported by the first test: TorchRL takes seconds, in every process of pytest."""
+    return recipe("torchrl_ppo_ctrl")
+
+
+def data() -> Any:
     """As a collector gives it, [N, T]."""
+    from tensordict import TensorDict
+
     rng = torch.Generator().manual_seed(0)
     size = (ROWS, STEPS)
     pixels = torch.randint(256, (*size, 16, 16, 3), dtype=torch.uint8, generator=rng)
@@ -39,7 +44,7 @@ def network() -> ct.FrameEncoder:
 
 def made(encoder: nn.Module, **values: Any) -> Any:
     values = {"features": 32, "actions": ACTIONS, "seed": 1} | values
-    return torchrl.CTRLLoss(encoder, CONFIG, **values)
+    return torchrl().CTRLLoss(encoder, CONFIG, **values)
 
 
 def test_the_loss_is_ours_to_the_bit() -> None:
@@ -109,8 +114,8 @@ def test_episodes_that_are_too_short_give_a_loss_of_nothing() -> None:
 
 
 def test_it_trains_beside_ppo_and_its_figures_are_in_torchrl_s_log(tmp_path: Path) -> None:
-    loss = torchrl.main(4 * 8 * 32, 8, 32, str(tmp_path))
-    fresh = torchrl.CTRLLoss(torchrl.Encoder(), loss.ctrl.config, features=512, actions=7)
+    loss = torchrl().main(4 * 8 * 32, 8, 32, str(tmp_path))
+    fresh = torchrl().CTRLLoss(torchrl().Encoder(), loss.ctrl.config, features=512, actions=7)
     assert not same(fresh.ctrl.state_dict(), loss.ctrl.state_dict())
     place = tmp_path / "torchrl_ppo_ctrl" / "scalars"
     for name in HEALTH | {"loss_ctrl", "loss_objective", "loss_critic"}:
@@ -132,7 +137,7 @@ def test_ppo_s_optimiser_has_the_encoder_once(
         return adam(made_of[-1], **values)
 
     monkeypatch.setattr(torch.optim, "Adam", watched)
-    loss = torchrl.main(2 * 32, 2, 32, str(tmp_path))
+    loss = torchrl().main(2 * 32, 2, 32, str(tmp_path))
     (owned,) = made_of
     assert len({id(p) for p in owned}) == len(owned)
     assert {id(p) for p in owned} >= {id(p) for p in loss.parameters()}
