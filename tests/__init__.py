@@ -7,6 +7,10 @@ No test file imports from another one.
 Named for what they show, because that takes several modules:
     analysis/test_browser.py: what a real browser makes of the page of `explore`
     config/test_terms.py: that methods are compared on equal terms, and the page that says so
+    examples/test_cleanrl.py: CTRL in CleanRL's style, `examples/cleanrl_ppo_ctrl.py`
+    examples/test_recipes.py: what all recipes for other libraries have in common
+    examples/test_sb3.py: CTRL in Stable-Baselines3, `examples/sb3_ppo_ctrl.py`
+    examples/test_torchrl.py: CTRL in TorchRL, `examples/torchrl_ppo_ctrl.py`
     experiments/cluster/test_cluster.py: runs on a cluster of several nodes
     learning/test_nonfinite.py: what is not finite, from the reward to the last save
     learning/test_one_pass.py: objectives that read the frames of the policy's minibatches
