@@ -58,10 +58,7 @@ def evaluate(training: Training, run: Run, stop: Stop) -> dict[str, float]:
 
 
 def recover(training: Training, run: Run, trouble: NonFinite) -> None:
-    """Something was not finite, and no weight has been touched by it: halt, or roll back.
-
-    The rollout is kept for inspection.
-    """
+    """Something was not finite, and touched no weight: keep the rollout, halt or roll back."""
     place = run.dump(training.collector.rollout._asdict(), training.frames)
     found = f"after {training.frames:,} frames {trouble}; the rollout is in {place}"
     if training.config.on_nonfinite == "halt":
@@ -76,9 +73,9 @@ def recover(training: Training, run: Run, trouble: NonFinite) -> None:
 def train(config: Config, run: Run, display: Display, stop: Stop) -> dict[str, Any]:
     """Train until the budget is spent; returns the summary that the run directory then holds."""
     training = Training(config, begun_with := run.saved_fact("kernels"))
-    run.facts["kernels"] = training.config.machine.kernels  # chosen, now that frames are known
-    if run.facts["kernels"] != begun_with:
+    if (kernels := training.config.machine.kernels) != begun_with:  # known with the frames
         display.say(training.kernels)
+    run.facts["kernels"] = kernels
     resume(training, run, display)
     if config.saving.tensorboard:
         show_in_tensorboard(run.metrics, run.directory / "tensorboard", run.warn)
