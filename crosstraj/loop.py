@@ -3,8 +3,7 @@
     play S steps in N environments -> scale the rewards -> advantages
     -> learn (policy and objective, in the order that `order` says) -> record; evaluate, save; again
 
-A run is a function of its configuration alone: killed anywhere, the same command goes on from the
-last checkpoint and ends with the same bytes.
+Killed anywhere, the same command goes on from the last checkpoint and ends with the same bytes.
 """
 
 import time
@@ -38,7 +37,12 @@ def learn(training: Training) -> dict[str, float]:
 
 def resume(training: Training, run: Run, display: Display) -> None:
     """Go on from the newest valid checkpoint, if there is one."""
-    if (state := run.restore()) is None:
+    if others := run.saved_fact("kernels") not in (None, run.facts["kernels"]):
+        display.say(training.kernels)  # why they are others, before that is refused
+    state = run.restore()
+    if not others:
+        display.say(training.kernels)
+    if state is None:
         return
     training.load_state_dict(state)
     display.say(f"resuming {run.directory} at {training.frames:,} frames")
@@ -72,10 +76,8 @@ def recover(training: Training, run: Run, trouble: NonFinite) -> None:
 
 def train(config: Config, run: Run, display: Display, stop: Stop) -> dict[str, Any]:
     """Train until the budget is spent; returns the summary that the run directory then holds."""
-    training = Training(config, begun_with := run.saved_fact("kernels"))
-    if (kernels := training.config.machine.kernels) != begun_with:  # known with the frames
-        display.say(training.kernels)
-    run.facts["kernels"] = kernels
+    training = Training(config, run.saved_fact("kernels"))
+    run.facts["kernels"] = training.config.machine.kernels  # chosen, now that frames are known
     resume(training, run, display)
     if config.saving.tensorboard:
         show_in_tensorboard(run.metrics, run.directory / "tensorboard", run.warn)
