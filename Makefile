@@ -1,5 +1,5 @@
 # make run    train CTRL on bigfish, judge it on unseen levels, write a report and a page to explore
-#             (two to three minutes, after the set-up)
+#             (one and a half minutes, after the set-up)
 # make test   lint, types and tests; with another Python: make test PYTHON=python3.13
 # make test-all   the slow tests and the browser's as well, on every Python that is here
 # make test-browser   the page of `crosstraj explore` in chromium
