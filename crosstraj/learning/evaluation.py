@@ -26,7 +26,7 @@ class Source(NamedTuple):
     """Where a split's levels come from, and which of the evaluation's random streams are its."""
 
     levels: Split
-    stream: int  # 2 is random play's (pretrain.py)
+    stream: int  # 2 is that of random play beside experts
 
 
 SPLITS: dict[LevelSplit, Source] = {
