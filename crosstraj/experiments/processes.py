@@ -14,9 +14,9 @@ from crosstraj.cores import memory, usable_cores
 from crosstraj.errors import BadInput, Refusal
 from crosstraj.experiments.jobs import Job
 from crosstraj.experiments.plan import Value
-from crosstraj.experiments.said import last_line
 from crosstraj.experiments.standing import display_for
 from crosstraj.learning.signals import Interrupted, Stop
+from crosstraj.runs.tail import last_words
 
 LOOK = 0.3  # seconds between two looks at the children
 RUN_MEMORY = 3.0  # GiB that a run of the full size needs
@@ -86,9 +86,8 @@ def run_all(
                     del running[job]
                     if code:
                         (stopped if asked else failed)[job.planned.name] = code
-                    end = (
-                        f"ended with exit code {code}: {last_line(job.log)}" if code else "is done"
-                    )
+                    said = last_words(job.log) or "it said nothing"
+                    end = f"ended with exit code {code}: {said}" if code else "is done"
                     display.say(f"{display.place(job)} {end}")
                     display.ended(job, code)
                 display.show(list(running))

@@ -29,7 +29,7 @@ from crosstraj.experiments.cluster.owners import (
     myself,
 )
 from crosstraj.experiments.cluster.shelf import Courier
-from crosstraj.experiments.said import last_line
+from crosstraj.runs.tail import last_words
 
 LOOK = 0.5  # seconds between two looks at the child
 WAIT = 2.0  # seconds before asking again for what somebody else owns
@@ -122,7 +122,7 @@ class Turn:
                 code == Owned.exit_code and not self.lease.stop.is_set()
             ):
                 return None
-            said = last_line(self.log)
+            said = last_words(self.log) or "it said nothing"
             if self.courier and (wrong := self._put_back()):
                 return _outcome(code or Unsaved.exit_code, wrong)
         return _outcome(code, said)
