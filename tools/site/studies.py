@@ -72,7 +72,11 @@ def line(study: Study) -> list[str]:
     ways = [w for w, h in (("timed runs", study.timed), ("counting", study.reckoned)) if h]
     known = " and ".join(ways) + left if ways else "nothing yet"
     spans = [span(study.hours / cores) if ways else "" for cores in (2, 32)]
-    return [f"`{place(study)}`", f"{study.runs:,}", f"{study.frames / 1e6:,.1f}", *spans, known]
+    return [f"`{place(study)}`", f"{study.runs:,}", millions(study.frames), *spans, known]
+
+
+def millions(frames: int) -> str:
+    return f"{frames / 1e6:,.0f}" if frames >= 10**7 else f"{frames / 1e6:.1f}"
 
 
 def span(hours: float) -> str:

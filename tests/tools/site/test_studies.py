@@ -7,11 +7,12 @@ import pytest
 from crosstraj.config.presets import preset
 from tools.main_table_cost import EXPERTS, counted
 from tools.site import studies
-from tools.site.studies import NBSP, first_machine, mflops, processor_hours, span
+from tools.site.studies import NBSP, first_machine, mflops, millions, processor_hours, span
 
 
 def test_time_in_the_unit_that_a_person_would_say() -> None:
     said = [span(hours).replace(NBSP, " ") for hours in (0.001, 0.5, 1.5, 47.9, 48, 24_000)]
+    assert [millions(n) for n in (65_536, 3_276_800, 16_640_000_000)] == ["0.1", "3.3", "16,640"]
     assert said == ["1 minute", "30 minutes", "1.5 hours", "47.9 hours", "2 days", "1,000 days"]
 
 
