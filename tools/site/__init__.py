@@ -40,4 +40,4 @@ def setup(app: "Sphinx") -> dict[str, bool]:
     files.setup(app)
     docstrings.setup(app)
     long_marks.setup(app)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
+    return {"parallel_read_safe": False, "parallel_write_safe": True}  # linked files are noted

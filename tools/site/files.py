@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 LANGUAGES = {".py": "python", ".toml": "toml", ".yaml": "yaml", ".c": "c", ".json": "json"}
 INNER_LINK = re.compile(r'<a class="[^"]*" href="(?!https?:)[^"]*">(.*?)</a>', re.DOTALL)
+TABLE = '<div class="table-wrapper docutils container"><table class="docutils">'
 LARGEST = 200_000  # bytes of a file that is shown
 
 
@@ -68,13 +69,12 @@ def pages(app: "Sphinx") -> Iterator[tuple[str, dict[str, Any], str]]:
             wanted |= {page_of(file): str(file) for file in listed(Path(name)) if shown(file)}
     for page, name in sorted(wanted.items()):
         path = Path(name)
+        if not path.exists():  # since a former build, whose pages Sphinx remembers
+            continue
         title = path.relative_to(ROOT).as_posix()
         body = directory(path) if path.is_dir() else content(path)
-        yield (
-            page,
-            {"title": title, "body": f"<h1><code>{escape(title)}</code></h1>{body}"},
-            "page.html",
-        )
+        head = f'<h1 class="file"><code>{escape(title)}</code></h1>'
+        yield page, {"title": title, "body": head + body}, "page.html"
 
 
 def listed(place: Path) -> list[Path]:
@@ -117,7 +117,9 @@ def rendered(path: Path) -> str:
         writer="html5",
         settings_overrides=settings,
     )
-    return INNER_LINK.sub(r"\1", str(parts["fragment"]))
+    page = INNER_LINK.sub(r"\1", str(parts["fragment"]))
+    page = re.sub("<table[^>]*>", TABLE, page)  # as the theme has it, to scroll by itself
+    return page.replace("</table>", "</table></div>")
 
 
 def setup(app: "Sphinx") -> None:

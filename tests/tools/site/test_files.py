@@ -25,6 +25,7 @@ def test_what_a_page_shows(tmp_path: Path) -> None:
     assert "&lt;" in content(tmp_path / "a.py")
     page = content(tmp_path / "b.md")
     assert "<td><p>d</p></td>" in page
+    assert '<div class="table-wrapper docutils container"><table class="docutils">' in page
     assert re.findall('href="(.*?)"', page) == ["https://z"]  # a.py may have no page
     listed = directory(tmp_path)
     assert f'<a href="{tmp_path.name}/a.py.html">a.py</a>' in listed
