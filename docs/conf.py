@@ -20,6 +20,7 @@ html_theme = "furo"
 html_title = "crosstraj"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_js_files = ["enlarge.js"]
 html_copy_source = False
 html_show_sourcelink = False
 
