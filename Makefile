@@ -2,6 +2,7 @@
 #             (one and a half minutes, after the set-up)
 # make test   lint, types and tests; with another Python: make test PYTHON=python3.13
 # make test-all   the slow tests and the browser's as well, on every Python that is here
+# make docs   the site, in build/site; without a network, and a warning is an error
 # make test-browser   the page of `crosstraj explore` in chromium
 # All make .venv with the locked versions first; nothing else is needed but Python 3.11 to 3.13.
 
@@ -91,6 +92,12 @@ results: $(READY) outside-check learning
 	for run in results/*/metrics.jsonl; do \
 		$(BIN)/crosstraj curves $$(dirname $$run) --out $$(dirname $$run)/curves.png || exit; done
 	$(BIN)/crosstraj report $$(dirname results/*/metrics.jsonl) --out results/report
+
+.PHONY: docs
+# The site: pages of docs/, and lists that are read off the code and results/ (tools/site).
+docs: $(READY)
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -d build/doctrees docs build/site
+	@echo "open the site in a browser: build/site/index.html"
 
 .PHONY: torture
 # Every fault of docs/reliability.md tried on real runs: 37 minutes on two cores.

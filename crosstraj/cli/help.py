@@ -45,12 +45,12 @@ def sentence(option: Option) -> str:
     """The text below the field, and its default; argparse would fill in what follows a `%`."""
     default = "" if option.positional else "(required)"
     if option.default is not MISSING:
-        value = _value(option.default)
+        value = shown_value(option.default)
         default = f"(default: {value})" if value else ""
     return f"{option.help} {default}".strip().replace("%", "%%")
 
 
-def _value(value: Any) -> str:
+def shown_value(value: Any) -> str:
     match value:
         case True:
             return "on"
