@@ -1,7 +1,7 @@
 """Presets as data: for each method the values that it changes, with their sources.
 
 A table has values by their dotted names, and `preset` lays the tables of a preset on top of each
-other. What a table does not name is as the dataclasses of values.py and of each method have it.
+other. What a table does not name is as METHOD in the method's own file has it, or the dataclasses.
 """
 
 from collections.abc import Mapping
