@@ -169,8 +169,9 @@ def normalised_returns(comparison: Comparison) -> list[Block]:
                 row.append(number(theirs[row[0]], ".3f") if row[0] in theirs else NONE)
             mean.append(_mean_over_games(theirs, games))
     caption = (
-        f"{returns_on(comparison.levels).capitalize()} after {comparison.budget:,} frames "
-        f"(published: see above), {RANGES}. The mean over games is given where none is missing."
+        f"{GLOSSARY['normalised'].short.capitalize()} {returns_on(comparison.levels)} after "
+        f"{comparison.budget:,} frames (published: see above), {RANGES}. The mean over games is "
+        "given where no game is missing."
     )
     others = sorted(set(comparison.games) - set(games))
     left: list[Block] = [Text(f"Without a known range: {', '.join(others)}.")] if others else []
