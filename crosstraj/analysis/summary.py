@@ -94,7 +94,7 @@ def _clusters(result: Analysis) -> Table:
         "information_action": (number(found["information_action"], ".3f"), "chance: 0; all: 1"),
         "information_level": (number(found["information_level"], ".3f"), "chance: 0; all: 1"),
     }
-    rows = [(GLOSSARY[name].label, *cells) for name, cells in shown.items()]
+    rows = [(GLOSSARY[name].short, *cells) for name, cells in shown.items()]
     rows += _levels(result)
     if "centring_agreement" in found:
         stretch, chance = result.subject.lens.stretch, found["centring_agreement_chance"]
