@@ -49,7 +49,8 @@ for words in json.load(sys.stdin):
     try:
         runpy.run_module("crosstraj", run_name="__main__")
     except SystemExit as end:
-        print(f"{words}: exit {end.code}", file=sys.stderr)
+        if end.code:
+            print(f"{words}: exit {end.code}", file=sys.stderr)
 """
 
 
