@@ -26,7 +26,7 @@ from crosstraj.config.methods import METHODS
 from crosstraj.config.presets import preset
 from crosstraj.config.values import Config
 from crosstraj.nn.native import keep_memory
-from crosstraj.objectives import CTRLConfig
+from crosstraj.objectives.ctrl import CTRLConfig
 
 SLACK = 0.15  # how much slower than its FLOPs explain a method may be before the table says so
 

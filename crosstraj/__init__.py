@@ -22,17 +22,15 @@ if TYPE_CHECKING:
     from crosstraj.config.values import Config
     from crosstraj.errors import BadInput, NonFinite
     from crosstraj.learning.load import Trained
-    from crosstraj.objectives import (
-        CTRLConfig,
-        CURLConfig,
-        DBCConfig,
-        DIAYNConfig,
-        DRIMLConfig,
-        ProtoConfig,
-        PSEConfig,
-        SituationsConfig,
-        SPRConfig,
-    )
+    from crosstraj.objectives.ctrl import CTRLConfig
+    from crosstraj.objectives.curl import CURLConfig
+    from crosstraj.objectives.dbc import DBCConfig
+    from crosstraj.objectives.diayn import DIAYNConfig
+    from crosstraj.objectives.driml import DRIMLConfig
+    from crosstraj.objectives.proto import ProtoConfig
+    from crosstraj.objectives.pse import PSEConfig
+    from crosstraj.objectives.situations import SituationsConfig
+    from crosstraj.objectives.spr import SPRConfig
     from crosstraj.outside.encoder import FrameEncoder
     from crosstraj.outside.loss import Loss
     from crosstraj.outside.losses import (
@@ -101,7 +99,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'crosstraj' has no attribute {name!r}")
     from crosstraj.errors import naming_extras
 
-    usual = "objectives" if name.endswith("Config") else "outside.losses"
+    method = name.removesuffix("Config").lower()
+    usual = f"objectives.{method}" if name.endswith("Config") else "outside.losses"
     with naming_extras():
         value = getattr(import_module(f"crosstraj.{_ROOMS.get(name, usual)}"), name)
     globals()[name] = value  # asked for once

@@ -15,7 +15,7 @@ from crosstraj.config.presets import preset
 from crosstraj.config.values import Config
 from crosstraj.data.rollout import Rollout
 from crosstraj.learning.learner import Learner
-from crosstraj.objectives import CTRLConfig
+from crosstraj.objectives.ctrl import CTRLConfig
 from crosstraj.policies.experience import Experience
 from crosstraj.randomness import Streams
 

@@ -1,1 +1,1 @@
-"""Commands that serve this repository alone: its documents, its outside checks, its ledger."""
+"""Commands that serve this repository alone: its documents, checks, comparisons and counts."""

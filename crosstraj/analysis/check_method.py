@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from crosstraj.analysis.episode_ends import across_ends
+from crosstraj.config.methods import brought
 from crosstraj.config.own import read_method
 from crosstraj.config.presets import preset
 from crosstraj.config.values import Config
@@ -26,7 +27,6 @@ from crosstraj.data.rollout import Rollout
 from crosstraj.errors import Refusal
 from crosstraj.learning.state import Training
 from crosstraj.loop import learn
-from crosstraj.objectives.method import OWN
 from crosstraj.runs import checkpoint
 
 UPDATES, STOPPED_AFTER = 3, 2
@@ -54,7 +54,7 @@ class Course(NamedTuple):
 
 def faults(name: str, env: str) -> list[str]:
     """What is wrong with a method that was brought along; none when all is well."""
-    file, threads = OWN[name].file, torch.get_num_threads()
+    file, threads = brought()[name].file, torch.get_num_threads()
     torch.set_num_threads(1)  # so little work that threads would only wait for each other
     try:
         with global_generators(seed=1):

@@ -29,7 +29,7 @@ from crosstraj.analysis.pictures import COLUMNS, PER_SHEET, newest_image, sheets
 from crosstraj.analysis.result import Choices, Subject
 from crosstraj.analysis.study import moment, prepare
 from crosstraj.errors import BadInput
-from crosstraj.health.glossary import shorts
+from crosstraj.health.glossary import GLOSSARY, shorts
 from crosstraj.learning.display import stage
 from crosstraj.nn import ops
 from crosstraj.runs.log import series
@@ -124,7 +124,8 @@ def content(subject: Subject, moments: list[dict[str, Any]]) -> dict[str, Any]:
         for title, lines in CURVES.items()
     ]
     if moments and moments[0]["cluster"] is not None:
-        curves.insert(1, ("silhouette", {"silhouette": quality}))
+        heading = GLOSSARY["silhouette"].short
+        curves.insert(1, (heading, {heading: quality}))
     return {
         "title": run_name(subject.run),
         "subtitle": (

@@ -15,7 +15,7 @@ from crosstraj.analysis.plots import scatter_kinds
 from crosstraj.analysis.result import Choices
 from crosstraj.analysis.study import prepare, snapshot_steps
 from crosstraj.errors import BadInput
-from crosstraj.health.glossary import shorts
+from crosstraj.health.glossary import GLOSSARY, shorts
 from crosstraj.report.drawing import over_frames, png
 from crosstraj.runs.log import series
 
@@ -116,7 +116,8 @@ def draw_maps(found: list[Map]) -> bytes:
         line[0].set_ylabel(variant, fontsize=9)
         for axes, one in zip(line, moments, strict=False):
             scatter_kinds(axes, one.place, one.cluster)
-            axes.set_title(f"{one.frames:,} frames; silhouette {one.silhouette:.2f}", fontsize=8)
+            quality = f"{GLOSSARY['silhouette'].short} {one.silhouette:.2f}"
+            axes.set_title(f"{one.frames:,} frames; {quality}", fontsize=8)
     return png(figure)
 
 
@@ -156,8 +157,7 @@ def draw_courses(found: list[Course]) -> bytes:
         for axes, points in zip(panels, (one.cluster, one.predict, one.alike), strict=True):
             line(axes, points, "-", colour, one.variant)
         line(panels[2], one.chance, "--", colour, f"{one.variant}: in any order")
-    losses = shorts("cluster", "predict").values()
-    names = (*losses, "cosine of centres, consecutive views")
+    names = (*shorts("cluster", "predict").values(), GLOSSARY["connectivity"].label)
     for axes, name in zip(panels, names, strict=True):
         axes.set_title(name, fontsize=9)
         over_frames(axes)

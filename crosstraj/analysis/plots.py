@@ -100,10 +100,10 @@ def draw_silhouette(result: Analysis) -> Figure | None:
     left, right = figure.subplots(1, 2)
     frames = [moment.frames for moment in result.moments]
     left.plot(frames, [moment.silhouette for moment in result.moments], "o-", color=BLUE)
-    left.set_title("silhouette (cosine, hard assignments)", fontsize=9)
+    left.set_title(GLOSSARY["silhouette"].label, fontsize=9)
     right.plot(frames, [moment.agreement for moment in result.moments], "s-", color=ORANGE)
     right.set_ylim(0, 1)
-    right.set_title("agreement of cluster and raw argmax", fontsize=9)
+    right.set_title(GLOSSARY["agreement"].label, fontsize=9)
     for axes in (left, right):
         over_frames(axes)
     return figure

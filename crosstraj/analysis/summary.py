@@ -5,7 +5,7 @@ import math
 from crosstraj.analysis.cluster_levels import group_of
 from crosstraj.analysis.output import run_name
 from crosstraj.analysis.result import Analysis
-from crosstraj.health.glossary import shorts
+from crosstraj.health.glossary import GLOSSARY, shorts
 from crosstraj.report.cells import number
 from crosstraj.report.document import Block, Heading, Items, Picture, Table, Text, markdown
 
@@ -77,27 +77,25 @@ def _clusters(result: Analysis) -> Table:
     )
     chance = f"the same clusters in any order: {number(found['connectivity_chance'], '.3f')}"
     unordered = f"not knowing this one: {number(found['next_entropy_unordered'], '.2f')}"
-    rows = [
-        ("clusters used", f"{found['clusters_used']} of {found['clusters']}", ""),
-        (
-            "largest cluster",
-            f"{found['largest_cluster']} views",
-            f"equal: {found['views'] / found['clusters']:.1f}",
-        ),
-        ("silhouette (cosine)", number(found["silhouette"], ".3f"), "no clusters: 0; best: 1"),
-        ("temporal connectivity", number(found["connectivity"], ".3f"), chance),
-        ("followed by itself", number(found["stay"], ".1%"), ""),
-        ("entropy of the next cluster", number(found["next_entropy"], ".2f"), unordered),
-        ("says of the action", number(found["information_action"], ".3f"), "chance: 0; all: 1"),
-        ("says of the level", number(found["information_level"], ".3f"), "chance: 0; all: 1"),
-        *_levels(result),
-    ]
+    equal = f"equal: {found['views'] / found['clusters']:.1f}"
+    shown = {  # each beside what it would be otherwise
+        "clusters_used": (f"{found['clusters_used']} of {found['clusters']}", ""),
+        "largest_cluster": (f"{found['largest_cluster']} views", equal),
+    }
     if not kmeans:
         uniform = f"uniform: {math.log(found['clusters']):.2f}"
-        rows[2:2] = [
-            ("agreement with the raw argmax", number(found["agreement"], ".1%"), ""),
-            ("code entropy", number(found["code_entropy"], ".2f"), uniform),
-        ]
+        shown["agreement"] = (number(found["agreement"], ".1%"), "")
+        shown["code_entropy"] = (number(found["code_entropy"], ".2f"), uniform)
+    shown |= {
+        "silhouette": (number(found["silhouette"], ".3f"), "no clusters: 0; best: 1"),
+        "connectivity": (number(found["connectivity"], ".3f"), chance),
+        "stay": (number(found["stay"], ".1%"), ""),
+        "next_entropy": (number(found["next_entropy"], ".2f"), unordered),
+        "information_action": (number(found["information_action"], ".3f"), "chance: 0; all: 1"),
+        "information_level": (number(found["information_level"], ".3f"), "chance: 0; all: 1"),
+    }
+    rows = [(GLOSSARY[name].short, *cells) for name, cells in shown.items()]
+    rows += _levels(result)
     if "centring_agreement" in found:
         stretch, chance = result.subject.lens.stretch, found["centring_agreement_chance"]
         rows.append(
@@ -157,7 +155,7 @@ def _over_training(result: Analysis) -> Block:
     if len(result.moments) < 2:
         return Text("There are no snapshots, so nothing can be said of the course of training.")
     recorded = shorts("clusters_used", "feature_rank", "dead_features").values()
-    head = ("frames", "silhouette", "raw agreement", *recorded)
+    head = (*shorts("frames", "silhouette", "agreement").values(), *recorded)
     rows = [
         (
             f"{m.frames:,}",

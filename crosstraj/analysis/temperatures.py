@@ -19,6 +19,7 @@ from crosstraj.analysis.study import SNAPSHOT_VIEWS, over_training, prepare
 from crosstraj.config.dotted import dotted
 from crosstraj.config.stored import NOT_IDENTITY, to_dict
 from crosstraj.config.values import Config
+from crosstraj.health.glossary import GLOSSARY, returns_on, shorts
 from crosstraj.report.cells import number
 from crosstraj.report.document import Block, Heading, Items, Picture, Table, Text, markdown
 from crosstraj.report.drawing import over_frames, png
@@ -107,8 +108,8 @@ def draw(runs: list[Course]) -> bytes:
             points = [np.array(series(run.rows, "unseen_return")) for run in same]
             lines(below, [(p[:, 0], p[:, 1]) for p in points if len(p)], colour, averaged, label)
         above.set_title(game, fontsize=9, parse_math=False)
-        above.set_ylabel("silhouette (cosine)", fontsize=8)
-        below.set_ylabel("return on unseen levels (raw)", fontsize=8)
+        above.set_ylabel(GLOSSARY["silhouette"].short, fontsize=8)
+        below.set_ylabel(GLOSSARY["unseen_return"].label, fontsize=8)
         for axes in (above, below):
             over_frames(axes)
             if axes.lines:
@@ -155,7 +156,8 @@ def compare(runs: list[Course], picture: str = "temperatures.png", level: int = 
                 str(pairs),
             )
         )
-    head = ("run", "game", "temperature", "seed", "frames", "silhouette", "unseen return")
+    figures = (*shorts("frames", "silhouette").values(), returns_on("unseen"))
+    head = ("run", "game", "temperature", "seed", *figures)
     blocks: list[Block] = [
         Heading("Silhouette and unseen return, by temperature", level),
         Table(

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from crosstraj.cli.parse import parse
+from crosstraj.config.methods import brought
 from crosstraj.errors import BadInput, Refusal, unknown
-from crosstraj.objectives.method import OWN
 
 
 @dataclass(frozen=True)
@@ -18,11 +18,12 @@ class CheckArguments:
 def check(arguments: list[str]) -> None:
     """Try a method of your own (--with FILE): equal runs, a stop, gradients, episode ends."""
     given = parse(CheckArguments, "check", check.__doc__, arguments)
-    if not OWN:
+    own = brought()
+    if not own:
         raise BadInput("no method of your own is given; name its file: --with FILE")
-    method = given.method or (next(iter(OWN)) if len(OWN) == 1 else "")
-    if method not in OWN:
-        raise unknown("method of your own", method, OWN)
+    method = given.method or (next(iter(own)) if len(own) == 1 else "")
+    if method not in own:
+        raise unknown("method of your own", method, own)
     from crosstraj.analysis.check_method import faults
 
     if found := faults(method, given.env):

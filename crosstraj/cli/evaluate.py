@@ -14,6 +14,7 @@ from crosstraj.config.groups import LevelSplit
 from crosstraj.config.quotas import fitting_envs
 from crosstraj.config.values import Config
 from crosstraj.errors import BadInput
+from crosstraj.health.glossary import GLOSSARY, shorts
 from crosstraj.learning.display import spared
 from crosstraj.learning.evaluation import EASY_RANGE, SPLITS, Examiner, normalised, summarise
 from crosstraj.nn.native import keep_memory
@@ -61,10 +62,7 @@ def evaluate(arguments: list[str]) -> None:
 def print_results(config: Config, summary: dict[str, Any]) -> None:
     table = Table(
         "levels",
-        "return",
-        "standard error",
-        "normalised",
-        "solved",
+        *shorts("return", "stderr", "normalised", "solved").values(),
         title=f"{config.method} on {config.env} after {summary.get('frames', 0):,} frames",
     )
     for split in SPLITS:
@@ -81,8 +79,7 @@ def print_results(config: Config, summary: dict[str, Any]) -> None:
         )
     words = (
         f"raw returns over {config.evaluation.episodes} episodes per row, actions "
-        f"{'greedy' if config.evaluation.greedy else 'sampled'}; normalised by the easy-mode "
-        "ranges (jumper, leaper: minimum 3)"
+        f"{'greedy' if config.evaluation.greedy else 'sampled'}; {GLOSSARY['normalised'].label}"
     )
     with spared():
         console = Console()

@@ -17,10 +17,9 @@ from crosstraj.errors import BadInput
 Arguments = TypeVar("Arguments")
 
 EVERYDAY = (  # what people change, in the order of the help
-    *("method", "preset", "env", "seed", "frames", "levels", "envs", "encoder", "pooling"),
+    *("method", "preset", "env", "seed", "frames", "levels", "envs", "encoder"),
     *("policy.epochs", "policy.learning_rate", "representation.learning_rate"),
-    *("procgen.train_levels", "evaluation.every", "evaluation.episodes"),
-    *("machine.threads", "machine.kernels", "machine.precision"),
+    *("evaluation.every", "evaluation.episodes", "machine.threads", "machine.kernels"),
     *("saving.runs", "saving.tensorboard", "allow_inexact"),
 )
 

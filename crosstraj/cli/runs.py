@@ -11,9 +11,11 @@ from typing import Annotated, Any
 from crosstraj.cli.options import POSITIONAL
 from crosstraj.cli.parse import parse
 from crosstraj.errors import BadInput, check_range
+from crosstraj.health.glossary import shorts
 from crosstraj.runs.status import STATUSES, Glance, glances
 
-HEAD = ("status", "method", "game", "seed", "frames", "unseen", "size", "age", "owner", "run", "")
+FIGURES = shorts("frames", "unseen_return").values()
+HEAD = ("status", "method", "game", "seed", *FIGURES, "size", "age", "owner", "run", "")
 RIGHT = {3, 4, 5, 6, 7}  # columns of numbers
 
 

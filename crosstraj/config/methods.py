@@ -1,11 +1,21 @@
-"""What there is, in tables that import nothing heavy: `crosstraj methods` prints them."""
+"""The registry of methods, and the presets, in tables that import nothing heavy.
 
-from typing import NamedTuple
+A method's line is all that it needs beside its file, `crosstraj/objectives/NAME.py`: the file is
+found by that name, as a command's is, and imported when the method is asked for. So `crosstraj
+methods` and the refusal of a misspelt name answer at once, without torch.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from crosstraj.objectives.method import Brought
 
 
 class Entry(NamedTuple):
     summary: str
     source: str
+    own: "Brought | None" = None
+    """A method that a person brought along with `--with FILE`; never from a run directory."""
 
 
 METHODS = {
@@ -78,9 +88,14 @@ PRESETS = {
 }
 
 FLAG = "--with"
-BROUGHT: dict[str, str] = {}  # the files of methods that were named with it, by method
 
 
 def words_for(method: str) -> list[str]:
     """What a command needs beside `--method`, for a method that was brought along."""
-    return [FLAG, BROUGHT[method]] if method in BROUGHT else []
+    own = METHODS[method].own
+    return [FLAG, own.file] if own else []
+
+
+def brought() -> dict[str, "Brought"]:
+    """The methods that were brought along, by name."""
+    return {name: entry.own for name, entry in METHODS.items() if entry.own}

@@ -12,11 +12,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from crosstraj.config.methods import BROUGHT, FLAG, METHODS, Entry
+from crosstraj.config.methods import FLAG, METHODS, Entry, brought
 from crosstraj.errors import BadInput
-from crosstraj.objectives import OBJECTIVES
 from crosstraj.objectives.base import Objective, ObjectiveConfig
-from crosstraj.objectives.method import OWN, Brought, Method
+from crosstraj.objectives.method import Brought, Method
 
 
 def bring(arguments: list[str]) -> list[str]:
@@ -43,12 +42,9 @@ def read_method(path: Path) -> Method:
             "config=..., objective=...), from crosstraj.objectives"
         )
     check(method, path)
-    OWN[method.name] = Brought(
-        method, str(path), hashlib.sha256(path.read_bytes()).hexdigest()[:16]
-    )
-    METHODS[method.name] = Entry(method.summary, str(path))
-    BROUGHT[method.name] = str(path)
-    OBJECTIVES[method.config] = method.objective
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    own = Brought(method, str(path), digest)
+    METHODS[method.name] = Entry(method.summary, str(path), own)
     return method
 
 
@@ -73,12 +69,12 @@ def check(method: Method, path: Path) -> None:
     config, where = method.config, f"{FLAG} {path}: METHOD"
     if not re.fullmatch(r"[a-z][a-z0-9_]*", method.name):
         raise BadInput(f"{where}.name={method.name!r}: use lower-case letters, digits and _")
-    if method.name in METHODS and method.name not in OWN:
+    own = brought().get(method.name)
+    if method.name in METHODS and not own:
         raise BadInput(f"{where}.name={method.name!r} is a method of crosstraj; choose another")
-    if method.name in OWN and Path(OWN[method.name].file).resolve() != path.resolve():
+    if own and Path(own.file).resolve() != path.resolve():
         raise BadInput(
-            f"{where}.name={method.name!r} is the name of {OWN[method.name].file}, too; "
-            "choose another"
+            f"{where}.name={method.name!r} is the name of {own.file}, too; choose another"
         )
     if not (isinstance(config, type) and issubclass(config, ObjectiveConfig)):
         raise BadInput(f"{where}.config={config}: it must be a class made of ObjectiveConfig")

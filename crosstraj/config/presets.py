@@ -1,7 +1,7 @@
 """Presets as data: for each method the values that it changes, with their sources.
 
 A table has values by their dotted names, and `preset` lays the tables of a preset on top of each
-other. What a table does not name is as the dataclasses of values.py and of each method have it.
+other. What a table does not name is as METHOD in the method's own file has it, or the dataclasses.
 """
 
 from collections.abc import Mapping
@@ -11,57 +11,13 @@ from typing import Any
 from crosstraj.config.dotted import changed
 from crosstraj.config.groups import RepresentationConfig
 from crosstraj.config.methods import METHODS, PRESETS
-from crosstraj.config.phases import Phase
-from crosstraj.config.values import POLICIES, Config, objective_of
+from crosstraj.config.values import POLICIES, Config, method_of
 from crosstraj.errors import BadInput, unknown
 from crosstraj.objectives import NoObjective
-from crosstraj.objectives.method import OWN
+from crosstraj.objectives.phases import Phase
 
 Values = Mapping[str, Any]  # by dotted name
 Tables = Mapping[str, Values]  # by method
-
-JOINT = {"encoder_grad": "both", "order": "joint"}  # one step with the gradient of the summed loss
-# Our own choices, beside what a policy alone has (`alone`). CTRL's are those of `Config` itself.
-DEFAULT: Tables = {
-    "ctrl": {
-        name: getattr(Config(), name)
-        for name in ("encoder_grad", "order", "policy", "representation")
-    },
-    "curl": JOINT,  # so does its source
-    "spr": JOINT,  # so does its source
-    "driml": JOINT,  # so does its source
-    "pse": JOINT,  # Adam would undo the loss coefficient in steps of its own
-    "dbc": {"encoder_grad": "both"},  # the source steps the encoder with Adams of its own
-    "situations": {  # shares the policy's pass, and is kept below its gradient: docs/methods.md
-        **JOINT,
-        "policy.stretch": 32,
-        "policy.advantages": "rollout",
-        "representation.learning_rate": 2e-3,
-        "representation.max_ratio": 1.0,
-    },
-    "proto": {
-        **JOINT,  # "jointly training the representation and RL losses" (CTRL paper)
-        # The CTRL paper's one rate for every method; denisyarats/proto has 1e-4. In one joint step
-        # it is that of projector, predictor and prototypes: the encoder steps with
-        # policy.learning_rate, which is the same.
-        "representation.learning_rate": 5e-4,
-        "phases": (
-            Phase(0.5),
-            # Frozen, heads alone, as in Proto-RL and the CTRL paper's section on convergence. Its
-            # appendix has "only the RL loss", which may as well mean encoder_grad="rl": the policy
-            # trains the encoder on.
-            Phase(0.5, encoder_grad="none", objective_weight=0.0),
-        ),
-    },
-    "diayn": {
-        "encoder_grad": "both",
-        "phases": (
-            Phase(0.5, extrinsic=0.0, intrinsic=1.0),
-            # Other rewards, other scale: what was learnt of the old one is of no use.
-            Phase(0.5, objective_weight=0.0, reset=("normaliser", "value")),
-        ),
-    },
-}
 
 # CTRL paper, table of parameters; ambiguities as in docs/methods.md#ctrl.
 PAPER: Tables = {
@@ -183,32 +139,33 @@ SOURCE: Tables = {
 }
 
 LAYERS: Mapping[str, tuple[Tables, ...]] = {
-    "default": (DEFAULT,),
-    "paper": (DEFAULT, PAPER),
-    "literal": (DEFAULT, PAPER, LITERAL),
-    "release": (DEFAULT, PAPER, PROCGEN, RELEASE),
-    "procgen": (DEFAULT, PROCGEN),
-    "source": (DEFAULT, SOURCE),
-}  # a later table wins
+    "default": (),
+    "paper": (PAPER,),
+    "literal": (PAPER, LITERAL),
+    "release": (PAPER, PROCGEN, RELEASE),
+    "procgen": (PROCGEN,),
+    "source": (SOURCE,),
+}  # over the method's own defaults; a later table wins
 
 
 def preset(method: str, name: str) -> Config:
     """The values of a method under a preset, before anything is overridden."""
     if name not in LAYERS:
         raise unknown("preset", name, PRESETS)
-    own = OWN.get(method)
-    config = alone(method, own.method.defaults if own else {})
-    for tables in LAYERS[name]:  # for a person's own method those of its policy
-        config = changed(config, tables.get(config.policy.kind if own else method, {}))
+    config = Config() if method == Config.method else beside_policy(method)
+    row = config.policy.kind if METHODS[method].own else method  # a person's own has its policy's
+    for tables in LAYERS[name]:
+        config = changed(config, tables.get(row, {}))
     return changed(config, {"preset": name})
 
 
-def alone(method: str, defaults: Values) -> Config:
-    """A method's objective beside a policy that learns as if it were alone, and its `defaults`."""
-    kind = defaults.get("policy.kind", method if method in POLICIES else "ppo")
+def beside_policy(method: str) -> Config:
+    """A method's objective beside a policy that learns as if it were alone, and its defaults."""
+    made, kind = method_of(method), method if method in POLICIES else "ppo"
+    kind = made.defaults.get("policy.kind", kind)
     if kind not in POLICIES:
         raise unknown("policy", kind, POLICIES)
-    parts = {"objective": objective_of(method)(), "policy": POLICIES[kind]()}
+    parts = {"objective": made.config(), "policy": POLICIES[kind]()}
     ppo = Config(
         method="ppo",
         objective=NoObjective(),
@@ -217,14 +174,14 @@ def alone(method: str, defaults: Values) -> Config:
         encoder_grad="rl",
         order="objective",
     )
-    for value in defaults:
+    for value in made.defaults:
         part, _, inner = value.rpartition(".")
         if not hasattr(parts.get(part, getattr(ppo, part, None)) if part else ppo, inner):
             raise BadInput(
                 f"METHOD.defaults of {method} has {value!r}, which is no value of a run; "
                 "`crosstraj train --help-all` lists them"
             )
-    return changed(ppo, {"method": method, **parts, **defaults})
+    return changed(ppo, {"method": method, **parts, **made.defaults})
 
 
 # The values that decide the defaults of others.

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from crosstraj.config.dotted import as_json, identity_of
-from crosstraj.config.phases import Phase
-from crosstraj.config.values import POLICIES, Config, objective_of
+from crosstraj.config.values import POLICIES, Config, method_of
 from crosstraj.envs import NAMES
 from crosstraj.errors import BadInput
+from crosstraj.objectives.phases import Phase
 
 FORMAT = 2
 # By format: values that files of it leave out, and what their runs did.
@@ -107,7 +107,7 @@ def _unplayed(env: object) -> list[str]:
 def _kinds(values: Mapping[str, Any]) -> dict[str, type]:
     """The classes of the two parts that a method or a value of theirs decides."""
     policy = POLICIES[values["policy"]["kind"]]
-    return {"policy": policy, "objective": objective_of(values["method"])}
+    return {"policy": policy, "objective": method_of(values["method"]).config}
 
 
 def _made(kind: type, values: Mapping[str, Any], part: str) -> Any:

@@ -5,6 +5,7 @@ docs/searches.md. `presets.py` has those of other methods and presets.
 """
 
 from dataclasses import dataclass, field, fields
+from importlib import import_module
 from typing import Literal
 
 from crosstraj.config.groups import (
@@ -14,20 +15,14 @@ from crosstraj.config.groups import (
     SavingConfig,
 )
 from crosstraj.config.methods import METHODS, PRESETS
-from crosstraj.config.phases import EncoderGrad, Phase, check_phases
 from crosstraj.cores import usable_cores
 from crosstraj.envs import GAMES, NAMES, GymnasiumConfig, IsingConfig, ProcgenConfig
 from crosstraj.errors import BadInput, check_range, unknown
 from crosstraj.nn.encoders import FEATURES, EncoderKind, FeatureNorm, Pooling, SplitAt
-from crosstraj.objectives import (
-    METHOD_OBJECTIVES,
-    OBJECTIVES,
-    CTRLConfig,
-    NoObjective,
-    Objective,
-    ObjectiveConfig,
-)
-from crosstraj.objectives.method import OWN
+from crosstraj.objectives.base import Objective, ObjectiveConfig
+from crosstraj.objectives.ctrl import CTRLConfig
+from crosstraj.objectives.method import ALONE, Method
+from crosstraj.objectives.phases import EncoderGrad, Phase, check_phases
 from crosstraj.policies.daac import DAACConfig
 from crosstraj.policies.ppo import PPOConfig
 
@@ -35,14 +30,17 @@ POLICIES: dict[str, type[PPOConfig] | type[DAACConfig]] = {"ppo": PPOConfig, "da
 Order = Literal["objective", "policy", "joint"]
 
 
-def objective_of(method: str) -> type[ObjectiveConfig]:
-    """What a method learns beside its policy."""
-    if method in OWN:
-        return OWN[method].method.config
-    if method not in METHODS:
-        refusal = unknown("method", method, METHODS)
+def method_of(name: str) -> Method:
+    """What a method learns beside its policy: the METHOD of its file."""
+    if name not in METHODS:
+        refusal = unknown("method", name, METHODS)
         raise BadInput(f"{refusal}; a method of your own needs --with FILE")
-    return METHOD_OBJECTIVES.get(method, (NoObjective, Objective))[0]
+    if own := METHODS[name].own:
+        return own.method
+    if name in POLICIES:
+        return ALONE
+    method: Method = import_module(f"crosstraj.objectives.{name}").METHOD
+    return method
 
 
 @dataclass(frozen=True)
@@ -143,7 +141,7 @@ class Config:
 
     def _check_method(self) -> None:
         """The method, what it learns beside the policy, and the policy must be of one mind."""
-        named = objective_of(self.method)
+        named = method_of(self.method).config
         if type(self.objective) is not named:
             raise BadInput(
                 f"method={self.method} has the objective {named.__name__}, but objective is "
@@ -231,7 +229,7 @@ class Config:
     @property
     def objective_kind(self) -> type[Objective]:
         """What is known of the objective before it is made."""
-        return OBJECTIVES[type(self.objective)]
+        return method_of(self.method).objective
 
     @property
     def features(self) -> int:

@@ -1,6 +1,7 @@
 """Environments: Procgen, Ising and any Gymnasium id behind one door, `make_envs`.
 
-Start with `make.py` (the door), then `procgen.py` (the games, their levels and splits) or `ising/`.
+Start with `make.py` (the door), then `procgen.py` (the games) or `ising/`, and `levels.py` (which
+levels are for training and which for testing).
 `frame_stack.py` shows several frames as one. May import: errors, randomness, cores.
 """
 
@@ -8,7 +9,7 @@ from crosstraj.envs.by_id import NAMES
 from crosstraj.envs.frame_stack import FrameStack, Savable, began_anew, savable
 from crosstraj.envs.ising.matching import IsingConfig
 from crosstraj.envs.ising.task import IsingEnv, IsingVectorEnv
-from crosstraj.envs.levels import GymnasiumConfig
+from crosstraj.envs.levels import Levels, Split, split_levels
 from crosstraj.envs.make import (
     check_env_name,
     check_envs,
@@ -18,14 +19,8 @@ from crosstraj.envs.make import (
     shown_by,
 )
 from crosstraj.envs.ours import procgen_games
-from crosstraj.envs.procgen import (
-    GAMES,
-    Levels,
-    ProcgenConfig,
-    ProcgenVectorEnv,
-    Split,
-    split_levels,
-)
+from crosstraj.envs.procgen import GAMES, ProcgenConfig, ProcgenVectorEnv
+from crosstraj.envs.reset_seeds import GymnasiumConfig
 
 __all__ = [
     "GAMES",

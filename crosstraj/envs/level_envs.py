@@ -1,4 +1,4 @@
-"""Gymnasium environments that begin each episode at a level (`levels.py`) which is drawn here.
+"""Gymnasium environments that begin each episode at a level (`reset_seeds.py`) which is drawn here.
 
 An environment never chooses by its own generator. And since a seed and the actions after it decide
 all that follows, such environments can be saved without their help: by the seed and the actions of
@@ -14,8 +14,8 @@ from gymnasium.spaces import Discrete
 from gymnasium.vector import AutoresetMode, VectorWrapper
 
 from crosstraj.envs.frame_stack import AnyEnvs, Frames
-from crosstraj.envs.levels import drawn_level
-from crosstraj.envs.procgen import Levels
+from crosstraj.envs.levels import Levels
+from crosstraj.envs.reset_seeds import drawn_level
 from crosstraj.errors import BadInput
 
 State = Mapping[str, npt.NDArray[Any]]

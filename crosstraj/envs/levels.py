@@ -1,87 +1,52 @@
-"""Reset seeds as levels: any Gymnasium environment that obeys its seed has a level for each.
+"""Which levels are for training, which for testing, and which to make choices by.
 
-Which seeds are for training, testing and validation; which of them a run draws; and the refusal of
-environments whose seed decides nothing. `level_envs.py` plays them.
+One rule for everything that has levels: Procgen's games, and Gymnasium ids by their reset seeds.
 """
 
-from dataclasses import dataclass
-from typing import assert_never
+from typing import Literal, NamedTuple, Protocol, assert_never
 
-import numpy as np
-
-from crosstraj.envs.frame_stack import AnyEnvs, Frames
-from crosstraj.envs.procgen import Levels, Split
-from crosstraj.errors import BadInput
-
-LIMIT = 2**30  # of seeds for training and testing; those for validation begin here
-VALIDATION = Levels(LIMIT, 2**20)  # all are below 2^31: some simulators keep a seed in int32
-TRIED = 4  # seeds of each kind that are tried before an environment is believed to obey them
+Split = Literal["train", "test", "validation"]
+VALIDATION_LEVELS = 2**20
 
 
-@dataclass(frozen=True)
-class GymnasiumConfig:
-    """Levels of a Gymnasium environment: its reset seeds."""
+class Levels(NamedTuple):
+    """The levels [first, first + count); an environment draws from them uniformly."""
 
-    train_levels: int = 0
-    """How many reset seeds to train on (levels); testing uses every seed above them. 0: no split,
-    and training never repeats a level on purpose."""
-    first_level: int = 0
-    """The first training seed."""
+    first: int
+    count: int  # type: ignore[assignment]  # hides tuple.count, which no one calls on a pair
 
-    def __post_init__(self) -> None:
-        if self.train_levels < 0 or self.first_level < 0:
-            raise BadInput(
-                f"gymnasium.train_levels={self.train_levels}, gymnasium.first_level="
-                f"{self.first_level}: neither can be below 0; 0 levels mean no split"
-            )
-        if self.first_level + self.train_levels >= LIMIT:
-            raise BadInput(
-                f"gymnasium.first_level={self.first_level} + gymnasium.train_levels="
-                f"{self.train_levels}: the sum must stay below {LIMIT}, or no seed is left for "
-                "testing; lower one of them"
-            )
+    @property
+    def stop(self) -> int:
+        return self.first + self.count
 
 
-def split_seeds(config: GymnasiumConfig, split: Split) -> Levels:
-    """The training seeds, every seed above them, or those for validation."""
+class LevelConfig(Protocol):
+    """The values that say which levels are trained on."""
+
+    @property
+    def first_level(self) -> int: ...
+    @property
+    def train_levels(self) -> int: ...
+    @property
+    def level_limit(self) -> int:
+        """Where the levels for training and testing end."""
+        ...
+
+
+def split_levels(config: LevelConfig, split: Split) -> Levels:
+    """The training levels, every level above them, or those for validation.
+
+    Those for validation begin where the others end, so no configuration can mix them up, and none
+    of the others changes because of them: a level is drawn as first + random % count, and another
+    count would draw other levels.
+    """
     train = Levels(config.first_level, config.train_levels)
     match split:
         case "train":
             return train
         case "test":
-            return Levels(train.stop, LIMIT - train.stop)
+            return Levels(train.stop, config.level_limit - train.stop)
         case "validation":
-            return VALIDATION
+            return Levels(config.level_limit, VALIDATION_LEVELS)
         case other:
             assert_never(other)
-
-
-def drawn_level(levels: Levels, seed: int, number: int) -> int:
-    """The level of the stream's draw with this number; each is equally likely.
-
-    It depends on nothing else, so a run that goes on draws what it would have drawn.
-    """
-    word = np.random.SeedSequence((seed, number)).generate_state(1, np.uint64)[0]
-    return levels.first + int(word) % levels.count
-
-
-def check_seeds(envs: AnyEnvs, name: str, config: GymnasiumConfig) -> None:
-    """Refuses an environment, given alone, whose levels its reset seed does not decide."""
-    train, test = split_seeds(config, "train"), split_seeds(config, "test")
-    seeds = [level for part in (train, test) for level in range(part.first, part.stop)[:TRIED]]
-    once = {seed: _first_frame(envs, seed) for seed in seeds}
-    again = {seed: _first_frame(envs, seed) for seed in reversed(seeds)}
-    why = f"{name} has no levels to split: "
-    fix = "; leave out --levels (gymnasium.train_levels=0)"
-    for seed in seeds:
-        if once[seed] != again[seed]:
-            raise BadInput(f"{why}two resets with seed {seed} begin with different frames{fix}")
-    if len(set(once.values())) == 1:
-        raise BadInput(f"{why}the seeds {seeds} all begin with the same frame{fix}")
-
-
-def _first_frame(envs: AnyEnvs, seed: int) -> bytes:
-    """What the seed begins with; the step after it shows whether anything is left of it later."""
-    frames: Frames = envs.reset(seed=[seed])[0].copy()  # type: ignore[arg-type]  # one for each
-    envs.step(np.zeros(1, np.int64))
-    return frames.tobytes()

@@ -1,7 +1,7 @@
 """One door to every environment: a Procgen game or `ising` by its name, or any Gymnasium id."""
 
 from collections.abc import Mapping
-from typing import Any, assert_never
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -20,16 +20,15 @@ from crosstraj.envs.frame_stack import (
 from crosstraj.envs.ising.matching import IsingConfig
 from crosstraj.envs.ising.task import IsingVectorEnv
 from crosstraj.envs.level_envs import LevelEnvs
-from crosstraj.envs.levels import GymnasiumConfig, check_seeds, split_seeds
+from crosstraj.envs.levels import Split, split_levels
 from crosstraj.envs.procgen import (
     ACTIONS,
     GAMES,
     IMAGE,
     ProcgenConfig,
     ProcgenVectorEnv,
-    Split,
-    split_levels,
 )
+from crosstraj.envs.reset_seeds import GymnasiumConfig, check_seeds
 from crosstraj.errors import BadInput, unknown
 
 GYMNASIUM_MARKS = "-/:"  # one of them is in every Gymnasium id, and in no game's name
@@ -94,12 +93,12 @@ def _with_levels(
     off = AutoresetMode.DISABLED
     alone = make_by_id(env, 1, autoreset=off)
     try:
-        check_envs(LevelEnvs(alone, split_seeds(config, levels), seed))
+        check_envs(LevelEnvs(alone, split_levels(config, levels), seed))
         check_seeds(alone, env, config)
     finally:
         alone.close()
     made = make_by_id(env, count, autoreset=off, processes=processes, copy=copy)
-    return LevelEnvs(made, split_seeds(config, levels), seed)
+    return LevelEnvs(made, split_levels(config, levels), seed)
 
 
 def check_env_name(
@@ -183,7 +182,7 @@ class SeededEnvs(VectorWrapper[Frames, Any, Frames, Any, Any]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Frames, dict[str, Any]]:
         self._seed = self._seed if seed is None else seed
-        return self.env.reset(seed=split_seed(self._seed, self._levels), options=options)
+        return self.env.reset(seed=environment_seed(self._seed, self._levels), options=options)
 
     @property
     def savable(self) -> bool:
@@ -196,17 +195,10 @@ class SeededEnvs(VectorWrapper[Frames, Any, Frames, Any, Any]):
         return as_savable(self.env).set_state(state)
 
 
-def split_seed(seed: int, levels: Split) -> int:
-    match levels:
-        case "train":
-            stream = 0
-        case "test":
-            stream = 1
-        case "validation":
-            stream = 2
-        case other:
-            assert_never(other)
+def environment_seed(seed: int, split: Split) -> int:
+    """The seed that environments are given: a stream of its own for each split."""
     if seed < 0:
         raise BadInput(f"seed={seed}: seeds are counted from 0")
     # 31 bits: Gymnasium adds an environment's index to it, and some simulators keep it in int32.
+    stream = get_args(Split).index(split)
     return int(np.random.SeedSequence((seed, stream)).generate_state(1)[0] >> 1)

@@ -12,8 +12,9 @@ import gymnasium
 
 from crosstraj.envs.by_id import PROCGEN_IDS
 from crosstraj.envs.frame_stack import AnyEnvs
+from crosstraj.envs.levels import Split
 from crosstraj.envs.make import make_envs
-from crosstraj.envs.procgen import GAMES, ProcgenConfig, Split
+from crosstraj.envs.procgen import GAMES, ProcgenConfig
 
 
 def procgen_games(

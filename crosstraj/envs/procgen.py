@@ -12,7 +12,7 @@ Three things differ from an ordinary Gymnasium environment, all of them forced b
 """
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, NamedTuple, assert_never
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -22,11 +22,11 @@ from gymnasium.vector.utils import batch_space
 
 from crosstraj.envs import saved_games
 from crosstraj.envs.engine import Engine, Value, default_threads
+from crosstraj.envs.levels import Levels, split_levels
 from crosstraj.envs.saved_games import State
 from crosstraj.errors import BadInput, unknown
 
 Frames = npt.NDArray[np.uint8]  # [N, H, W, C]
-Split = Literal["train", "test", "validation"]
 
 GAMES = (
     "bigfish",
@@ -47,7 +47,10 @@ GAMES = (
     "starpilot",
 )
 
-LEVEL_LIMIT = 2**31 - 1  # the engine keeps level numbers, and the end of their range, in int32
+# The engine keeps level numbers, and the end of their range, in int32. That wraps around at the
+# levels for validation, while its generators take the number as uint32: they are levels of their
+# own. A count is always given: it reads 0 as "all levels", and then ignores the first.
+LEVEL_LIMIT = 2**31 - 1
 SEED_LIMIT = 2**31
 ACTIONS = 15
 IMAGE = (64, 64, 3)  # height, width, channels
@@ -58,6 +61,7 @@ MODES = {"easy": 0, "hard": 1}  # the engine's numbers for them
 class ProcgenConfig:
     """Which Procgen levels there are and how they look; the defaults are the benchmark's."""
 
+    level_limit: ClassVar[int] = LEVEL_LIMIT
     mode: Literal["easy", "hard"] = "easy"
     """Difficulty of the levels: easy for runs of about 25 M frames, hard for 200 M."""
     first_level: int = 0
@@ -94,42 +98,6 @@ class ProcgenConfig:
                 f"first_level={self.first_level} + train_levels={self.train_levels}: the sum must "
                 f"stay below {LEVEL_LIMIT}, or no level is left for testing; lower one of them"
             )
-
-
-class Levels(NamedTuple):
-    """The levels [first, first + count); an environment draws from them uniformly."""
-
-    first: int
-    count: int  # type: ignore[assignment]  # hides tuple.count, which no one calls on a pair
-
-    @property
-    def stop(self) -> int:
-        return self.first + self.count
-
-
-# Levels to make choices by, whatever one trains on. They begin where those of training and testing
-# end, so no configuration can mix them up, and none of the others changes because of them: a level
-# is drawn as first + random % count, and another count would draw other levels. The engine's int32
-# wraps around here, while its generators take the number as uint32: these are levels of their own.
-VALIDATION = Levels(LEVEL_LIMIT, 2**20)
-
-
-def split_levels(config: ProcgenConfig, split: Split) -> Levels:
-    """The training levels, every level above them, or those for validation.
-
-    Testing has an explicit count, because the engine reads a count of 0 as "all levels" and then
-    ignores `first`.
-    """
-    train = Levels(config.first_level, config.train_levels)
-    match split:
-        case "train":
-            return train
-        case "test":
-            return Levels(train.stop, LEVEL_LIMIT - train.stop)
-        case "validation":
-            return VALIDATION
-        case other:
-            assert_never(other)
 
 
 class ProcgenVectorEnv(VectorEnv[Frames, npt.NDArray[Any], npt.NDArray[Any]]):
@@ -266,7 +234,7 @@ def _check_arguments(game: str, num_envs: int, levels: Levels, threads: int) -> 
     if threads < 0:
         raise BadInput(f"threads={threads}: give 0 (the caller's own thread) or more")
     inside = levels.first >= 0 and levels.count >= 1 and levels.stop <= LEVEL_LIMIT
-    if not inside and levels != VALIDATION:
+    if not inside and levels != split_levels(ProcgenConfig(), "validation"):
         raise BadInput(
             f"{levels}: at least one level is needed, and all of them between 0 and "
             f"{LEVEL_LIMIT - 1}; give such a range"

@@ -1,8 +1,8 @@
-"""Every figure that a run records: what it is called, its unit, and what it is when all is well.
+"""Every figure of a run: what it is called, its unit, and what it is when all is well.
 
-The progress line, curves, tables, pages and sentences take their words and bounds from here; no
-bound of a figure stands anywhere else. Figures of a person's own method ("mine/accuracy") are not
-in it. docs/figures.md is this file as a table.
+The progress line, curves, tables, reports, pages, analyses and sentences take their words and
+bounds from here; no bound of a figure stands anywhere else. Figures of a person's own method
+("mine/accuracy") are not in it. docs/figures.md is this file as a table.
 """
 
 import math
@@ -42,14 +42,23 @@ class Figure(NamedTuple):
     """Outside of it a run says in words that something is wrong."""
 
 
-def _scores(split: str) -> dict[str, Figure]:
-    """What an evaluation records of a split's levels."""
-    return {
-        f"{split}_return": Figure(split, f"{split} levels: return of an episode", "raw"),
-        f"{split}_stderr": Figure("±", f"{split} levels: standard error of the return", "raw"),
-        f"{split}_solved": Figure("solved", f"{split} levels: solved episodes", "share"),
-        f"{split}_length": Figure("length", f"{split} levels: length of an episode", "steps"),
+# What an evaluation finds on one set of levels. A run records `seen_return` and so on.
+LEVELS = {
+    "return": Figure("return", "return of an episode", "raw"),
+    "stderr": Figure("standard error", "standard error of the return", "raw"),
+    "solved": Figure("solved", "solved episodes", "share"),
+    "length": Figure("length", "length of an episode", "steps"),
+}
+
+
+def _recorded(split: str) -> dict[str, Figure]:
+    """The same of one split's levels, by the names in a log."""
+    found = {
+        f"{split}_{name}": figure._replace(label=f"{split} levels: {figure.label}")
+        for name, figure in LEVELS.items()
     }
+    returns = found[f"{split}_return"]._replace(short=split)  # what a progress line has room for
+    return found | {f"{split}_return": returns}
 
 
 RUN = {
@@ -65,6 +74,7 @@ RUN = {
     ),
     "extra_frames": Figure("extra frames", "frames that the method played beside", "frames"),
     "seconds": Figure("seconds", "time of an update by the clock", "s"),
+    "speed": Figure("frames/s", "frames per second by the clock", "1/s"),
     "processor": Figure("processor", "time of an update on all cores", "s"),
 }
 POLICY = {
@@ -162,8 +172,28 @@ OTHER_METHODS = {
     "skill_accuracy": Figure("skills told", "steps whose skill is told", "share"),
     "skill_entropy": Figure("skill entropy", "entropy of a step's skill", "nats"),
 }
+# What `analyse`, `explore` and `margins` find in what a run has learnt.
+ANALYSED = {
+    "silhouette": Figure("silhouette", "silhouette (cosine, hard assignments)"),
+    "agreement": Figure("raw agreement", "agreement of cluster and raw argmax", "share"),
+    "connectivity": Figure("temporal connectivity", "cosine of centres, consecutive views"),
+    "largest_cluster": Figure("largest cluster", "views in the largest cluster"),
+    "stay": Figure("followed by itself", "views whose next view has their cluster", "share"),
+    "next_entropy": Figure("entropy of the next cluster", "entropy of the next cluster", "nats"),
+    "information_action": Figure(
+        "says of the action", "what a cluster says of the action, adjusted for chance"
+    ),
+    "information_level": Figure(
+        "says of the level", "what a cluster says of the level, adjusted for chance"
+    ),
+}
 # What tables and sentences make of recorded figures; a run does not record these.
 DERIVED = {
+    "normalised": Figure(
+        "normalised", "normalised by the easy-mode ranges (jumper and leaper: minimum 3)"
+    ),
+    "gap": Figure("gap", "generalisation gap: seen minus held-out return", "raw"),
+    "area": Figure("area", "mean height of the curve of a return", "raw"),
     "entropy_below_random": Figure(
         "code entropy below random", "code entropy below random", "nats", healthy=Range(low=0)
     ),
@@ -184,13 +214,15 @@ DERIVED = {
 }
 GROUPS = {
     "the run": RUN,
-    "returns": _scores("seen") | _scores("unseen") | _scores("validation"),
+    "one set of levels": LEVELS,
+    "returns": _recorded("seen") | _recorded("unseen") | _recorded("validation"),
     "the policy": POLICY,
     "the objective": OBJECTIVE,
     "features": FEATURES,
     "views and clusters": CLUSTERING,
     "what codes are about": CODES,
     "other methods": OTHER_METHODS,
+    "what a run has learnt": ANALYSED,
     "made of the others": DERIVED,
 }
 GLOSSARY = {name: figure for group in GROUPS.values() for name, figure in group.items()}
@@ -199,6 +231,11 @@ GLOSSARY = {name: figure for group in GROUPS.values() for name, figure in group.
 def shorts(*names: str) -> dict[str, str]:
     """Name -> heading, in this order."""
     return {name: GLOSSARY[name].short for name in names}
+
+
+def returns_on(split: str) -> str:
+    """The heading of a column of returns where nothing else says that they are: unseen return."""
+    return f"{GLOSSARY[f'{split}_return'].short} {GLOSSARY['return'].short}"
 
 
 def as_markdown() -> str:

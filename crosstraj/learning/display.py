@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
-from crosstraj.health.glossary import shorts
+from crosstraj.health.glossary import GLOSSARY, shorts
 
 COLUMNS = shorts(  # what is shown, in this order
     *("phase", "train_return", "seen_return", "unseen_return", "validation_return", "entropy"),
@@ -124,7 +124,7 @@ class Terminal:
         rate, left = self.rate(frames)
         self.bar.update(self.task, completed=frames)
         known = columns_of(self.latest)
-        table = Table("frames/s", "left", *known.values())
+        table = Table(GLOSSARY["speed"].short, "left", *known.values())
         table.add_row(f"{rate:.0f}", left, *(f"{self.latest[name]:.3g}" for name in known))
         with spared():
             self.live.update(Group(self.bar, table))

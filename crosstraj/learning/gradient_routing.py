@@ -12,12 +12,12 @@ import torch
 from gymnasium.vector import VectorEnv
 from torch import Tensor
 
-from crosstraj.config.phases import Phase
 from crosstraj.config.values import Config
 from crosstraj.envs import image_and_actions
 from crosstraj.learning.networks import encoders_of, make_networks, put_on
 from crosstraj.learning.optimiser import Optimiser
 from crosstraj.nn.heads import linear
+from crosstraj.objectives.phases import Phase
 from crosstraj.randomness import Streams
 
 

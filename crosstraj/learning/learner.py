@@ -6,6 +6,7 @@ from typing import Any, assert_never
 import torch
 from torch import Tensor
 
+from crosstraj.config.methods import METHODS
 from crosstraj.data.minibatches import Stretches
 from crosstraj.data.rollout import Rollout
 from crosstraj.health.instruments import variance_between
@@ -23,7 +24,6 @@ from crosstraj.learning.joint import (
 from crosstraj.learning.optimiser import Averages
 from crosstraj.nn import ops
 from crosstraj.nn.encoders import Encode
-from crosstraj.objectives.method import OWN
 from crosstraj.policies.experience import Experience, minibatches
 from crosstraj.policies.ppo import PPOAgent
 
@@ -254,7 +254,7 @@ class Learner(Parts):
 
     def named(self, evidence: dict[str, Tensor]) -> dict[str, Tensor]:
         """Figures of a person's own method are named after it: they hide none of the others."""
-        own = self.config.method in OWN
+        own = METHODS[self.config.method].own
         return {f"{self.config.method}/{n}": f for n, f in evidence.items()} if own else evidence
 
     def policy_batches(self, done: Tensor, epochs: int | None = None) -> Iterator[Stretches]:

@@ -69,9 +69,15 @@ def read_values(run: Path) -> dict[str, Any]:
         values = found["config"]
         if not isinstance(values, dict):
             raise TypeError("it holds no configuration")
+    except FileNotFoundError:
+        why = "it has no config.json" if run.exists() else "nothing is there"
+        raise BadInput(
+            f"{run} is not a run directory: {why}; `crosstraj runs` lists those there are"
+        ) from None
     except (OSError, ValueError, LookupError, TypeError) as error:
         what = "kept run" if run.is_file() else "run directory: config.json"
-        raise BadInput(f"{run} is not a {what}: {error}") from error
+        said = error.strerror if isinstance(error, OSError) else error
+        raise BadInput(f"{run} is not a {what}: {said}") from error
     return completed(values, found.get("format"))
 
 

@@ -7,7 +7,7 @@ from crosstraj.config.values import Config
 from crosstraj.errors import BadInput
 from crosstraj.learning.kernels import settled
 from crosstraj.nn.encoders import ImageEncoder, Impala
-from crosstraj.objectives import Objective, make_objective
+from crosstraj.objectives import Objective
 from crosstraj.policies import Agent, Policy, make_policy
 from crosstraj.randomness import OBJECTIVES, generator, own_global_generator
 
@@ -26,7 +26,8 @@ def make_networks(
     device = torch.device(config.machine.device)
     heads = generator(config.seed, OBJECTIVES)
     with own_global_generator(heads):
-        objective = make_objective(config.objective, config.features, actions, heads).to(device)
+        objective = config.objective_kind(config.objective, config.features, actions, heads)
+        objective.to(device)
     policy = make_policy(
         config.policy,
         image,

@@ -2,13 +2,13 @@
 
 import torch
 
+from crosstraj.config.methods import METHODS
 from crosstraj.config.stored import to_dict
 from crosstraj.config.values import Config
 from crosstraj.envs.engine_library import engine_name
 from crosstraj.envs.procgen import GAMES
 from crosstraj.learning.display import Display
 from crosstraj.learning.load import place_of
-from crosstraj.objectives.method import OWN
 from crosstraj.runs.directory import Run, machine_facts
 
 
@@ -20,8 +20,8 @@ def open_run(config: Config, display: Display, *, allow_inexact: bool = False) -
     facts = machine_facts(compiled=config.machine.compile) | config.machine.rounding()
     if config.env in GAMES:
         facts["engine"] = engine_name()
-    if config.method in OWN:
-        facts["method_file"] = OWN[config.method].digest
+    if own := METHODS[config.method].own:
+        facts["method_file"] = own.digest
     return Run.open(
         directory, to_dict(config), identity, facts, allow_inexact=allow_inexact, warn=display.say
     )

@@ -8,7 +8,6 @@ from typing import Any, assert_never
 import torch
 from torch import Tensor
 
-from crosstraj.config.phases import phase_at
 from crosstraj.config.values import Config
 from crosstraj.data.collect import Collector
 from crosstraj.data.rewards import RewardNormaliser
@@ -19,6 +18,7 @@ from crosstraj.learning.evaluation import Episode, Examiner
 from crosstraj.learning.experts import make_source
 from crosstraj.learning.kernels import prepare, settled
 from crosstraj.learning.learner import Learner
+from crosstraj.objectives.phases import phase_at
 from crosstraj.randomness import ENVIRONMENTS, Streams, derived_seed
 from crosstraj.runs.codec import State
 

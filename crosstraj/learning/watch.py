@@ -7,9 +7,9 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from crosstraj.config.phases import in_words
 from crosstraj.config.values import Config
 from crosstraj.health.glossary import GLOSSARY
+from crosstraj.objectives.phases import in_words
 
 
 class Watch:

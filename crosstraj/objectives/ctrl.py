@@ -28,6 +28,7 @@ from crosstraj.health.instruments import clustering_health, spread_of
 from crosstraj.nn import heads, ops
 from crosstraj.nn.sinkhorn import sinkhorn
 from crosstraj.objectives.base import Clustering, Encoder, Metrics, ObjectiveConfig, RunValues
+from crosstraj.objectives.method import Method
 from crosstraj.objectives.prototypes import Prototypes, unit_rows
 
 
@@ -96,10 +97,8 @@ class CTRLConfig(ObjectiveConfig):
 
     def check(self, run: RunValues) -> None:
         if self.least_rank > run.features:
-            raise BadInput(
-                f"objective.least_rank={self.least_rank}: must be 0 (none) to {run.features} "
-                "(features)"
-            )
+            most = f"{run.features} (features)"
+            raise BadInput(f"objective.least_rank={self.least_rank}: must be 0 (none) to {most}")
 
     def complaints(self, metrics: dict[str, float]) -> dict[str, str | None]:
         return of_clusters(metrics, self.clusters)
@@ -147,18 +146,12 @@ class CTRL(Prototypes):
         drawn = VIEWS[c.sampling](
             done, count, c.keypoints, swap=c.swap_codes, cross=c.whole_rows, rng=rng
         )
-        frames, action = rollout.frames(), rollout.action.flatten()
-        level, time = rollout.group().flatten(), time_of(rollout.done).flatten()
+        steps = (rollout.action, rollout.group(), time_of(rollout.done))
+        whole = (rollout.frames(), *(part.flatten() for part in steps))
         for index, views in enumerate(drawn):
-            views = Views(*(field.to(frames.device) for field in views))
-            yield Batch(
-                frames.index_select(0, views.frame),
-                action.index_select(0, views.frame),
-                views,
-                level.index_select(0, views.frame),
-                time.index_select(0, views.frame),
-                probe=index == 0,
-            )
+            views = Views(*(field.to(whole[0].device) for field in views))
+            frames, action, level, time = (part.index_select(0, views.frame) for part in whole)
+            yield Batch(frames, action, views, level, time, probe=index == 0)
 
     def loss(self, encode: Encoder, batch: Batch, rng: torch.Generator) -> tuple[Tensor, Metrics]:
         c, views = self.config, batch.views
@@ -246,9 +239,8 @@ class CTRL(Prototypes):
 
         def embed(features: Tensor, action: Tensor) -> Tensor:
             keypoints = torch.arange(action.numel(), device=action.device).view_as(action)
-            return self.psi_clust(
-                self.dynamics(features.flatten(0, 1), action.flatten(), keypoints)
-            )
+            u = self.dynamics(features.flatten(0, 1), action.flatten(), keypoints)
+            return self.psi_clust(u)
 
         return Clustering(
             c.keypoints, self.prototypes, c.code_temperature, c.rounds, embed, c.sampling
@@ -298,3 +290,6 @@ class CTRL(Prototypes):
             ops.follow(self.slow["encoder"], encoder, decay)
             for name, part in self.slow["heads"].named_children():
                 ops.follow(part, self.get_submodule(name), decay)
+
+
+METHOD = Method("ctrl", CTRLConfig, CTRL)  # its defaults are those of `Config` itself

@@ -19,6 +19,7 @@ from crosstraj.errors import BadInput, check_range
 from crosstraj.nn import ops
 from crosstraj.nn.heads import linear
 from crosstraj.objectives.base import Encoder, Metrics, Objective, ObjectiveConfig
+from crosstraj.objectives.method import JOINT, Method
 
 
 @dataclass(frozen=True)
@@ -97,3 +98,6 @@ class CURL(Objective):
     def after_step(self, encoder: nn.Module) -> None:
         ops.follow(self.target, encoder, self.config.target_decay)
         ops.follow(self.target_head, self.head, self.config.target_decay)
+
+
+METHOD = Method("curl", CURLConfig, CURL, defaults=JOINT)  # as in its source

@@ -20,6 +20,7 @@ from crosstraj.errors import check_range
 from crosstraj.health.complaints import collapse_of_latents
 from crosstraj.nn.heads import linear
 from crosstraj.objectives.base import Metrics, Objective, ObjectiveConfig
+from crosstraj.objectives.method import Method
 
 LEAST_SPREAD, MOST_SPREAD = 1e-4, 10.0  # bounds on the model's sigma (authors' code)
 
@@ -181,3 +182,7 @@ def gaussian_nll(expected: Gaussian, true: Tensor) -> Tensor:
     """-log density but for a constant, mean over steps and features; 0 if there are none."""
     error = 0.5 * ((expected.mean - true) / expected.spread).square() + expected.spread.log()
     return error.sum() / max(1, error.numel())
+
+
+# The source steps the encoder with Adams of its own.
+METHOD = Method("dbc", DBCConfig, DBC, defaults={"encoder_grad": "both"})

@@ -28,6 +28,8 @@ from crosstraj.errors import check_range
 from crosstraj.nn import ops
 from crosstraj.nn.heads import linear
 from crosstraj.objectives.base import Metrics, Objective, ObjectiveConfig
+from crosstraj.objectives.method import Method
+from crosstraj.objectives.phases import Phase
 
 
 @dataclass(frozen=True)
@@ -115,3 +117,18 @@ def batch_at(rollout: Played, index: Tensor) -> Batch:
     index = index.to(rollout.done.device)
     skill = rollout.skill().flatten().index_select(0, index)
     return Batch(rollout.frames().index_select(0, index), skill)
+
+
+METHOD = Method(
+    "diayn",
+    DIAYNConfig,
+    DIAYN,
+    defaults={
+        "encoder_grad": "both",
+        "phases": (
+            Phase(0.5, extrinsic=0.0, intrinsic=1.0),
+            # Other rewards, other scale: what was learnt of the old one is of no use.
+            Phase(0.5, objective_weight=0.0, reset=("normaliser", "value")),
+        ),
+    },
+)

@@ -21,6 +21,7 @@ from crosstraj.errors import check_range
 from crosstraj.nn import ops
 from crosstraj.nn.heads import ResidualMLP
 from crosstraj.objectives.base import Metrics, Objective, ObjectiveConfig
+from crosstraj.objectives.method import JOINT, Method
 
 
 @dataclass(frozen=True)
@@ -129,3 +130,6 @@ def near_positive(moment: Tensor, apart: int) -> Tensor:
     """
     near = (moment[:, None] - moment).abs() <= apart
     return near.fill_diagonal_(False)
+
+
+METHOD = Method("driml", DRIMLConfig, DRIML, defaults=JOINT)  # as in its source

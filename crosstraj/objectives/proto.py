@@ -22,6 +22,8 @@ from crosstraj.health.instruments import clustering_health
 from crosstraj.nn import ops
 from crosstraj.nn.heads import linear, mlp
 from crosstraj.objectives.base import Clustering, Encoder, Metrics, ObjectiveConfig
+from crosstraj.objectives.method import JOINT, Method
+from crosstraj.objectives.phases import Phase
 from crosstraj.objectives.prototypes import Prototypes, unit_rows
 
 
@@ -165,3 +167,24 @@ class Proto(Prototypes):
             return self.projector(features.squeeze(1))
 
         return Clustering(1, self.prototypes, c.temperature, c.rounds, embed)
+
+
+METHOD = Method(
+    "proto",
+    ProtoConfig,
+    Proto,
+    defaults={
+        **JOINT,  # "jointly training the representation and RL losses" (CTRL paper)
+        # The CTRL paper's one rate for every method; denisyarats/proto has 1e-4. In one joint step
+        # it is that of projector, predictor and prototypes: the encoder steps with
+        # policy.learning_rate, which is the same.
+        "representation.learning_rate": 5e-4,
+        "phases": (
+            Phase(0.5),
+            # Frozen, heads alone, as in Proto-RL and the CTRL paper's section on convergence. Its
+            # appendix has "only the RL loss", which may as well mean encoder_grad="rl": the policy
+            # trains the encoder on.
+            Phase(0.5, encoder_grad="none", objective_weight=0.0),
+        ),
+    },
+)

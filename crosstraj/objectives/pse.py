@@ -27,6 +27,7 @@ from crosstraj.objectives.base import (
     RunValues,
     Stage,
 )
+from crosstraj.objectives.method import JOINT, Method
 from crosstraj.objectives.paired_play import PairedPlay, Uniform
 
 
@@ -287,3 +288,7 @@ class PSE(Objective):
             "nearest_found": (found == nearest).float().mean(),
             "extra_frames": torch.tensor(float(played), dtype=torch.float64),  # counts stay exact
         }
+
+
+# Adam would undo the loss coefficient in steps of its own.
+METHOD = Method("pse", PSEConfig, PSE, defaults=JOINT)

@@ -34,6 +34,7 @@ from crosstraj.health.instruments import clustering_health, spread_of
 from crosstraj.nn import ops
 from crosstraj.nn.heads import SequenceFiLM, mlp, projection, without_statistics
 from crosstraj.objectives.base import Clustering, Metrics, ObjectiveConfig
+from crosstraj.objectives.method import JOINT, Method
 from crosstraj.objectives.prototypes import Prototypes, unit_rows
 
 LEAST = 8  # steps of a stretch that carries a pair: its mean must not give a frame away
@@ -279,3 +280,17 @@ def alike(label: Tensor, rng: torch.Generator) -> Tensor:
     other = torch.empty_like(shuffled)
     other[label.argsort(stable=True)] = shuffled[label[shuffled].argsort(stable=True)]
     return other
+
+
+METHOD = Method(  # shares the policy's pass, and is kept below its gradient: docs/methods.md
+    "situations",
+    SituationsConfig,
+    Situations,
+    defaults={
+        **JOINT,
+        "policy.stretch": 32,
+        "policy.advantages": "rollout",
+        "representation.learning_rate": 2e-3,
+        "representation.max_ratio": 1.0,
+    },
+)

@@ -21,6 +21,7 @@ from crosstraj.nn import ops
 from crosstraj.nn.encoders import MAP_CHANNELS, convolution
 from crosstraj.nn.heads import linear
 from crosstraj.objectives.base import Encoder, Metrics, Objective, ObjectiveConfig
+from crosstraj.objectives.method import JOINT, Method
 
 
 @dataclass(frozen=True)
@@ -149,3 +150,6 @@ class SPR(Objective):
 
     def after_step(self, encoder: nn.Module) -> None:
         ops.follow(self.target, encoder, self.config.target_decay)
+
+
+METHOD = Method("spr", SPRConfig, SPR, defaults=JOINT)  # as in its source

@@ -9,20 +9,18 @@ from typing import Any, NoReturn
 import torch
 from torch import Tensor
 
-from crosstraj import objectives
 from crosstraj.errors import BadInput
 from crosstraj.nn.encoders import MAP_CHANNELS
-from crosstraj.objectives import (
-    CTRLConfig,
-    CURLConfig,
-    DBCConfig,
-    DIAYNConfig,
-    DRIMLConfig,
-    ProtoConfig,
-    PSEConfig,
-    SituationsConfig,
-    SPRConfig,
-)
+from crosstraj.objectives import ctrl, curl, dbc, diayn, driml, proto, pse, situations, spr
+from crosstraj.objectives.ctrl import CTRLConfig
+from crosstraj.objectives.curl import CURLConfig
+from crosstraj.objectives.dbc import DBCConfig
+from crosstraj.objectives.diayn import DIAYNConfig
+from crosstraj.objectives.driml import DRIMLConfig
+from crosstraj.objectives.proto import ProtoConfig
+from crosstraj.objectives.pse import PSEConfig
+from crosstraj.objectives.situations import SituationsConfig
+from crosstraj.objectives.spr import SPRConfig
 from crosstraj.outside.encoder import Reading
 from crosstraj.outside.loss import Encode, Loss
 from crosstraj.outside.trajectories import Trajectories
@@ -34,13 +32,13 @@ class CTRL(Loss[CTRLConfig]):
     Needs `attach` with a `target_decay` above 0 (the released code's; the default is 0).
     """
 
-    parts = (CTRLConfig, objectives.CTRL)
+    parts = (CTRLConfig, ctrl.CTRL)
 
 
 class Situations(Loss[SituationsConfig]):
     """Foretell the cluster of a later frame, from an earlier one and the actions between (ours)."""
 
-    parts = (SituationsConfig, objectives.Situations)
+    parts = (SituationsConfig, situations.Situations)
 
 
 class CURL(Loss[CURLConfig]):
@@ -49,7 +47,7 @@ class CURL(Loss[CURLConfig]):
     Needs `attach`.
     """
 
-    parts = (CURLConfig, objectives.CURL)
+    parts = (CURLConfig, curl.CURL)
 
 
 class SPR(Loss[SPRConfig]):
@@ -58,7 +56,7 @@ class SPR(Loss[SPRConfig]):
     Needs `attach`, and an encoder cut in two: `FrameEncoder(network, head)`.
     """
 
-    parts = (SPRConfig, objectives.SPR)
+    parts = (SPRConfig, spr.SPR)
 
     def __init__(
         self,
@@ -76,7 +74,7 @@ class SPR(Loss[SPRConfig]):
 class DRIML(Loss[DRIMLConfig]):
     """Features of a step tell which frame follows it (Mazoure et al., 2020)."""
 
-    parts = (DRIMLConfig, objectives.DRIML)
+    parts = (DRIMLConfig, driml.DRIML)
 
 
 class DBC(Loss[DBCConfig]):
@@ -85,7 +83,7 @@ class DBC(Loss[DBCConfig]):
     Reads rewards: `Trajectories.of(..., rewards=...)`.
     """
 
-    parts = (DBCConfig, objectives.DBC)
+    parts = (DBCConfig, dbc.DBC)
 
     def check(self, play: Trajectories) -> None:
         super().check(play)
@@ -98,7 +96,7 @@ class Proto(Loss[ProtoConfig]):
     Needs `attach`. The loss alone: the intrinsic reward is for runs of `crosstraj train`.
     """
 
-    parts = (ProtoConfig, objectives.Proto)
+    parts = (ProtoConfig, proto.Proto)
 
 
 class DIAYN(Loss[DIAYNConfig]):
@@ -108,7 +106,7 @@ class DIAYN(Loss[DIAYNConfig]):
     skills at a time and learns from `reward`; this loss learns to tell them apart.
     """
 
-    parts = (DIAYNConfig, objectives.DIAYN)
+    parts = (DIAYNConfig, diayn.DIAYN)
 
     def check(self, play: Trajectories) -> None:
         super().check(play)
@@ -123,7 +121,7 @@ class DIAYN(Loss[DIAYNConfig]):
         """[S, N] log q(z | frame) - log p(z): 0 for a blind guess, ln of the skills at most."""
         self.check(play)
         features = Reading(encode, self.features)(play.frames())
-        assert isinstance(self.objective, objectives.DIAYN)
+        assert isinstance(self.objective, diayn.DIAYN)
         return self.objective.reward_of(features.unflatten(0, play.done.shape), play.skill())
 
 
@@ -133,7 +131,7 @@ class PSE(Loss[PSEConfig]):
     In runs of `crosstraj train --method pse` only.
     """
 
-    parts = (PSEConfig, objectives.PSE)
+    parts = (PSEConfig, pse.PSE)
 
     def __init__(self, config: PSEConfig | None = None, **sizes: Any) -> NoReturn:
         raise BadInput(

@@ -16,6 +16,7 @@ from crosstraj.config.presets import preset
 from crosstraj.config.stored import to_dict
 from crosstraj.envs import GAMES
 from crosstraj.errors import BadInput
+from crosstraj.health.glossary import GLOSSARY
 from crosstraj.learning.evaluation import EASY_RANGE, normalised
 from crosstraj.policies.daac import Tuned
 from crosstraj.report.document import plain
@@ -23,7 +24,7 @@ from crosstraj.report.published import METHOD_COLUMNS
 from crosstraj.report.reading import Evaluation, RunData, judged_by
 from crosstraj.report.statistics import Scores
 
-RANGES = "normalised by the easy-mode ranges (jumper and leaper: minimum 3)"
+RANGES = GLOSSARY["normalised"].label
 EQUAL_SEEDS = "Left out so that each game has equally many seeds:"
 
 # What runs of one variant may differ in. The task is the comparison's: `procgen`, `ising` or

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
+from crosstraj.health.glossary import GLOSSARY
 from crosstraj.report.comparison import Comparison, Variant
 from crosstraj.report.document import plain
 from crosstraj.report.drawing import (
@@ -40,7 +41,7 @@ def learning_curves(comparison: Comparison, split: str) -> Figure:
         axes.set_title(literal(game), fontsize=9)
         axes.tick_params(labelsize=8)
         over_frames(axes)
-        axes.set_ylabel(f"return, {split} levels", fontsize=8)
+        axes.set_ylabel(GLOSSARY[f"{split}_return"].label, fontsize=8)
         drawn = [np.max(np.asarray(line.get_xdata()), initial=0) for line in axes.lines]
         axes.set_xlim(0, 1.03 * max(comparison.budget, *drawn, 0))  # runs end with whole rollouts
         if not axes.lines:
@@ -138,7 +139,7 @@ def profiles(thresholds: Sequence[float], found: Mapping[str, Sequence[Estimate]
             thresholds, value, style, color=colour, where="post", label=_wrapped(label + alone)
         )
         axes.fill_between(thresholds, low, high, color=colour, alpha=0.18, step="post", linewidth=0)
-    axes.set_xlabel("normalised score τ", fontsize=9)
+    axes.set_xlabel(f"{GLOSSARY['normalised'].short} score τ", fontsize=9)
     axes.set_ylabel("share of runs with a score above τ", fontsize=9)
     axes.set_ylim(-0.02, 1.02)
     axes.grid(alpha=0.3)

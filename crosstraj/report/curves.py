@@ -34,7 +34,7 @@ def curves_figure(rows: list[dict[str, Any]], title: str) -> Figure | None:
     names = dict.fromkeys(key for row in rows for key in row)
     shown = [panel for panel in PANELS if names.keys() & panel[1].keys()]
     # Figures of a person's own method: their scales are not known, so each has its panel.
-    shown += [(literal(name), {name: (BLUE, "-")}) for name in names if "/" in name]
+    shown += [("", {name: (BLUE, "-")}) for name in names if "/" in name]
     if not shown:
         return None
     figure, grid = panels(len(shown), min(3, len(shown)), (4.2, 3.0), extra=0.3)
@@ -42,9 +42,10 @@ def curves_figure(rows: list[dict[str, Any]], title: str) -> Figure | None:
         for name, (colour, style) in series.items():
             _line(axes, rows, name, colour, style)
         _bounds(axes, GLOSSARY.keys() & series.keys() & names.keys())
-        axes.set_title(heading, fontsize=10)
+        axes.set_title(heading or _label(next(iter(series))), fontsize=10)
         over_frames(axes)
-        axes.legend(fontsize=8)
+        if heading:
+            axes.legend(fontsize=8)
         if LOGARITHMIC & series.keys():
             axes.set_yscale("log")
     figure.suptitle(literal(title), fontsize=9)
@@ -53,7 +54,7 @@ def curves_figure(rows: list[dict[str, Any]], title: str) -> Figure | None:
 
 Series = dict[str, tuple[str, str]]  # figure of a row -> colour, line style
 
-PANELS: list[tuple[str, Series]] = [
+PANELS: list[tuple[str, Series]] = [  # a panel of one figure needs no heading of its own
     (
         "return (raw)",
         {
@@ -97,8 +98,8 @@ PANELS: list[tuple[str, Series]] = [
             "level_variance_untrained": (GREY, "--"),
         },
     ),
-    ("levels per cluster (1 = as under permuted codes)", {"levels_per_cluster": (GREEN, "-")}),
-    ("objective's gradient on the encoder, over the policy's", {"gradient_ratio": (ORANGE, "-")}),
+    ("", {"levels_per_cluster": (GREEN, "-")}),
+    ("", {"gradient_ratio": (ORANGE, "-")}),
     ("effective rank", {"feature_rank": (BLUE, "-"), "view_rank": (PURPLE, "-")}),
     (
         "reward for skills (nats, 0 = a blind guess)",
@@ -107,8 +108,8 @@ PANELS: list[tuple[str, Series]] = [
             "intrinsic_reward_remembered": (ORANGE, "-"),
         },
     ),
-    ("policy entropy", {"entropy": (GREEN, "-")}),
-    ("KL of the policy by one objective update", {"objective_kl": (ORANGE, "-")}),
+    ("", {"entropy": (GREEN, "-")}),
+    ("", {"objective_kl": (ORANGE, "-")}),
 ]
 LOGARITHMIC = {"objective_kl", "gradient_ratio"}
 
@@ -117,8 +118,11 @@ def _line(axes: Axes, rows: list[dict[str, Any]], name: str, colour: str, style:
     points = [(row["frames"], row[name]) for row in rows if name in row]
     if points:
         frames, values = zip(*points, strict=True)
-        label = GLOSSARY[name].label if name in GLOSSARY else literal(name)
-        axes.plot(frames, values, style, color=colour, label=label, markersize=4)
+        axes.plot(frames, values, style, color=colour, label=_label(name), markersize=4)
+
+
+def _label(name: str) -> str:
+    return GLOSSARY[name].label if name in GLOSSARY else literal(name)
 
 
 def _bounds(axes: Axes, names: set[str]) -> None:

@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from crosstraj.health.glossary import GLOSSARY
 from crosstraj.report.document import plain
 
 # Safe for colour-blind readers (Okabe and Ito).
@@ -47,7 +48,7 @@ def png(figure: Figure) -> bytes:
 
 
 def over_frames(axes: Axes) -> None:
-    axes.set_xlabel("frames", fontsize=8)
+    axes.set_xlabel(GLOSSARY["frames"].short, fontsize=8)
     axes.ticklabel_format(axis="x", style="sci", scilimits=(3, 3), useMathText=True)
     axes.grid(alpha=0.3)
 

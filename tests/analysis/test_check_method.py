@@ -9,11 +9,9 @@ import torch
 from crosstraj.analysis import check_method
 from crosstraj.analysis.episode_ends import across_ends
 from crosstraj.cli.main import main
-from crosstraj.config.methods import METHODS
+from crosstraj.config.methods import METHODS, brought
 from crosstraj.config.own import read_method
 from crosstraj.learning.state import Training
-from crosstraj.objectives import OBJECTIVES
-from crosstraj.objectives.method import OWN
 
 SOUND = Path(__file__).parents[2] / "examples" / "own_objective.py"
 LOSS = "        loss = F.cross_entropy(logits, batch.action)\n"
@@ -21,12 +19,9 @@ LOSS = "        loss = F.cross_entropy(logits, batch.action)\n"
 
 @pytest.fixture(autouse=True)
 def nothing_brought() -> Iterator[None]:
-    tables: tuple[dict[object, object], ...] = (OWN, METHODS, OBJECTIVES)  # type: ignore[assignment]  # of any kind
-    before = [dict(table) for table in tables]
     yield
-    for table, kept in zip(tables, before, strict=True):
-        table.clear()
-        table.update(kept)
+    for name in brought():
+        METHODS.pop(name)
 
 
 def changed(place: Path, *changes: tuple[str, str]) -> Path:

@@ -18,6 +18,12 @@ def test_evaluate_refuses_what_is_no_run(tmp_path: Path, capfd: Capture) -> None
     (tmp_path / "config.json").write_text('{"config": 3}')
     for place in (tmp_path, tmp_path / "nowhere"):
         assert f"{place} is not a run directory" in refusal(capfd, "evaluate", str(place))
+    nowhere, empty = tmp_path / "nowhere", tmp_path / "empty"
+    empty.mkdir()
+    assert f"{nowhere} is not a run directory: nothing is there; `crosstraj runs` lists" in refusal(
+        capfd, "analyse", str(nowhere)
+    )
+    assert "it has no config.json; `crosstraj" in refusal(capfd, "evaluate", str(empty))
     file = tmp_path / "config.json"
     assert f"{file} is not a kept run" in refusal(capfd, "evaluate", str(file))
 

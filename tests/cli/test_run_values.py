@@ -45,7 +45,7 @@ def flags_in(text: str) -> set[str]:
 
 def test_help_shows_what_people_change_and_help_all_the_rest(capfd: Capture) -> None:
     few, every = flags_in(help_of(capfd, "--help")), flags_in(help_of(capfd, "--help-all"))
-    assert 15 <= len(few) <= 22
+    assert 15 <= len(few) <= 18
     assert few < every
     assert {"env", "frames", "policy.epochs", "machine.threads", "saving.tensorboard"} <= few
     assert "policy.clip" not in few

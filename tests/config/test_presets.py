@@ -17,7 +17,7 @@ from crosstraj.config.values import Config
 from crosstraj.envs import GymnasiumConfig
 from crosstraj.errors import BadInput
 from crosstraj.learning.load import read_config
-from crosstraj.objectives import CTRLConfig
+from crosstraj.objectives.ctrl import CTRLConfig
 from crosstraj.policies.daac import DAACConfig
 from tests.conftest import TINY
 

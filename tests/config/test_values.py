@@ -11,7 +11,9 @@ from crosstraj.config.presets import preset
 from crosstraj.config.stored import from_dict, to_dict
 from crosstraj.config.values import Config
 from crosstraj.errors import BadInput
-from crosstraj.objectives import CTRLConfig, CURLConfig, NoObjective
+from crosstraj.objectives.base import NoObjective
+from crosstraj.objectives.ctrl import CTRLConfig
+from crosstraj.objectives.curl import CURLConfig
 from crosstraj.policies.daac import DAACConfig
 from crosstraj.policies.ppo import PPOConfig
 from tests.helpers import small

@@ -16,8 +16,8 @@ from crosstraj.cli.main import main
 from crosstraj.data.collect import Collector
 from crosstraj.data.rollout import Decision
 from crosstraj.envs import GymnasiumConfig, savable
-from crosstraj.envs.levels import LIMIT, VALIDATION, drawn_level
-from crosstraj.envs.procgen import Levels
+from crosstraj.envs.levels import Levels, split_levels
+from crosstraj.envs.reset_seeds import LIMIT, drawn_level
 from crosstraj.errors import BadInput
 from crosstraj.learning.evaluation import Pool, evaluate
 from crosstraj.objectives.base import Objective
@@ -122,7 +122,8 @@ def test_no_training_seed_of_minigrid_is_ever_played_in_evaluation(processes: bo
         levels[split] = {episode.level for episode in episodes}
     assert levels["train"] <= set(range(5))
     assert all(5 <= level < LIMIT for level in levels["test"])
-    assert all(LIMIT <= level < VALIDATION.stop for level in levels["validation"])
+    end = split_levels(GymnasiumConfig(), "validation").stop
+    assert all(LIMIT <= level < end for level in levels["validation"])
     assert len(levels["test"]) == len(levels["validation"]) == 6
 
 

@@ -1,36 +1,23 @@
-"""Seeds of levels: three kinds that never meet, drawn equally often; refusals."""
+"""The split of levels: three kinds that follow each other and never meet."""
 
-import numpy as np
 import pytest
 
-from crosstraj.envs import GymnasiumConfig
-from crosstraj.envs.levels import LIMIT, VALIDATION, drawn_level, split_seeds
-from crosstraj.envs.procgen import Levels
-from crosstraj.errors import BadInput
-
-
-def test_the_three_kinds_of_seeds_follow_each_other_and_never_meet() -> None:
-    config = GymnasiumConfig(train_levels=200, first_level=10)
-    assert split_seeds(config, "train") == Levels(10, 200)
-    assert split_seeds(config, "test") == Levels(210, 2**30 - 210)
-    assert split_seeds(config, "validation") == Levels(2**30, 2**20)
-    assert split_seeds(config, "test").stop == LIMIT == VALIDATION.first
-    assert VALIDATION.stop < 2**31  # int32
-
-
-def test_the_stream_draws_every_level_equally_often() -> None:
-    drawn = [drawn_level(Levels(7, 5), 3, number) for number in range(5000)]
-    numbers, counts = np.unique(drawn, return_counts=True)
-    assert numbers.tolist() == [7, 8, 9, 10, 11]
-    assert abs(counts - 1000).max() < 120  # four standard deviations
-    other = [drawn_level(Levels(7, 5), 4, number) for number in range(5000)]
-    assert abs(np.mean(np.array(drawn) == other) - 0.2) < 0.03
+from crosstraj.envs import GymnasiumConfig, ProcgenConfig
+from crosstraj.envs.levels import LevelConfig, Levels, split_levels
 
 
 @pytest.mark.parametrize(
-    "wrong",
-    [{"train_levels": -1}, {"first_level": -1}, {"first_level": 2**29, "train_levels": 2**29}],
+    ("config", "limit"),
+    [
+        (ProcgenConfig(train_levels=200, first_level=10), 2**31 - 1),
+        (GymnasiumConfig(train_levels=200, first_level=10), 2**30),
+    ],
 )
-def test_impossible_splits_are_refused(wrong: dict[str, int]) -> None:
-    with pytest.raises(BadInput, match=r"gymnasium\.train_levels="):
-        GymnasiumConfig(**wrong)
+def test_the_three_kinds_follow_each_other_and_never_meet(config: LevelConfig, limit: int) -> None:
+    assert split_levels(config, "train") == Levels(10, 200)
+    assert split_levels(config, "test") == Levels(210, limit - 210)
+    assert split_levels(config, "validation") == Levels(limit, 2**20)
+
+
+def test_reset_seeds_are_all_below_int32() -> None:
+    assert split_levels(GymnasiumConfig(), "validation").stop < 2**31

@@ -10,13 +10,11 @@ from pathlib import Path
 import pytest
 
 from crosstraj.cli.main import main
-from crosstraj.config.methods import BROUGHT, METHODS
+from crosstraj.config.methods import METHODS, brought
 from crosstraj.config.own import read_method
 from crosstraj.config.presets import preset
 from crosstraj.errors import BadInput
 from crosstraj.learning.load import read_weights
-from crosstraj.objectives import OBJECTIVES
-from crosstraj.objectives.method import OWN
 from crosstraj.policies.daac import DAACConfig
 from crosstraj.runs.log import read_rows
 from tests.conftest import TINY
@@ -35,10 +33,8 @@ def nothing_brought() -> Iterator[None]:
 
 def forget() -> None:
     """As in another process, which has not read the file."""
-    for name in list(OWN):
-        OBJECTIVES.pop(OWN.pop(name).method.config)
+    for name in brought():
         METHODS.pop(name)
-        BROUGHT.pop(name)
 
 
 @pytest.fixture(scope="module")

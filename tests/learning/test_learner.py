@@ -11,7 +11,7 @@ from crosstraj.config.methods import METHODS
 from crosstraj.data.rollout import Rollout
 from crosstraj.errors import BadInput
 from crosstraj.learning.optimiser import Averages
-from crosstraj.objectives import CTRLConfig
+from crosstraj.objectives.ctrl import CTRLConfig
 from crosstraj.policies.experience import experience
 from tests.helpers import bits, learner_for, moved, rollout_for, small
 

@@ -22,8 +22,7 @@ from crosstraj.learning.place import open_run
 from crosstraj.learning.signals import Stop
 from crosstraj.learning.state import PATIENCE, Training
 from crosstraj.loop import train
-from crosstraj.objectives import CTRLConfig
-from crosstraj.objectives.ctrl import CTRL
+from crosstraj.objectives.ctrl import CTRL, CTRLConfig
 from crosstraj.policies import ppo
 from crosstraj.policies.experience import experience
 from crosstraj.policies.ppo import PPO

@@ -24,9 +24,9 @@ from crosstraj.learning.state import Training
 from crosstraj.objectives.diayn import DIAYN, Batch, DIAYNConfig
 from crosstraj.policies.daac import DAACAgent
 from crosstraj.policies.ppo import PPOAgent
-from tests.config.phased import training_with
 from tests.helpers import rng
 from tests.objectives.every_method import bits, learner_for, moved, rollout_for, small, update
+from tests.objectives.phased import training_with
 
 
 def learner_with(objective: DIAYNConfig, **changes: Any) -> Learner:

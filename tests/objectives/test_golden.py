@@ -10,7 +10,6 @@ import torch
 from crosstraj.config.presets import preset
 from crosstraj.data.rollout import Rollout
 from crosstraj.nn.encoders import Encode, Impala
-from crosstraj.objectives import make_objective
 from tests.objectives.every_method import Played
 
 ACTIONS, STEPS, ENVS, SIDE = 5, 48, 8, 8
@@ -50,9 +49,8 @@ def rollout() -> Rollout:
 def losses(method: str, name: str) -> tuple[float, ...]:
     """Of the two minibatches of an epoch, in order."""
     encoder = Impala((SIDE, SIDE, 3), "laptop", "none", torch.Generator().manual_seed(1))
-    objective = make_objective(
-        preset(method, name).objective, 256, ACTIONS, torch.Generator().manual_seed(2)
-    )
+    config, heads = preset(method, name), torch.Generator().manual_seed(2)
+    objective = config.objective_kind(config.objective, 256, ACTIONS, heads)
     objective.attach(encoder)
     objective.source = Played(SIDE)
     rng = torch.Generator().manual_seed(3)
@@ -70,8 +68,8 @@ def test_losses_on_given_weights_and_batches_are_what_they_were(method, name):
 @pytest.mark.parametrize("method", sorted({method for method, _ in GOLDEN} | {"situations"}))
 def test_an_objective_reads_features_of_the_width_it_is_told(method: str) -> None:
     encoder = Impala((SIDE, SIDE, 3), "laptop", "none", torch.Generator().manual_seed(1), width=24)
-    config = preset(method, "default").objective
-    objective = make_objective(config, 24, ACTIONS, torch.Generator().manual_seed(2))
+    config, heads = preset(method, "default"), torch.Generator().manual_seed(2)
+    objective = config.objective_kind(config.objective, 24, ACTIONS, heads)
     objective.attach(encoder)
     objective.source = Played(SIDE)
     rng = torch.Generator().manual_seed(3)

@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 import torch
 
+from crosstraj import objectives
 from crosstraj.cli.main import main
 from crosstraj.config.methods import METHODS, PRESETS
 from crosstraj.config.presets import preset
 from crosstraj.config.stored import from_dict, to_dict
+from crosstraj.config.values import POLICIES, method_of
 from crosstraj.errors import BadInput
 from crosstraj.learning.optimiser import Averages
 from crosstraj.objectives import NoObjective
@@ -40,6 +42,13 @@ from tests.objectives.every_method import (
 
 def test_every_method_is_asked():
     assert set(ROWS) == set(METHODS)
+
+
+def test_a_line_of_the_registry_is_a_file_that_ends_in_its_method():
+    files = Path(objectives.__file__).parent.glob("*.py")
+    ends = {path.stem for path in files if "\nMETHOD = Method(" in path.read_text()}
+    assert ends == METHODS.keys() - POLICIES.keys()
+    assert all(method_of(name).name == name for name in ends)
 
 
 @pytest.mark.parametrize("name", PRESETS)

@@ -8,17 +8,17 @@ import pytest
 import torch
 
 from crosstraj import loop
-from crosstraj.config.phases import Phase
 from crosstraj.config.presets import preset
 from crosstraj.health.complaints import empty_codes
 from crosstraj.learning import watch as health
 from crosstraj.learning.learner import Learner
 from crosstraj.nn import ops
 from crosstraj.nn.encoders import Encode
+from crosstraj.objectives.phases import Phase
 from crosstraj.objectives.proto import Batch, Proto, ProtoConfig
-from tests.config.phased import training_with
 from tests.helpers import rng
 from tests.objectives.every_method import bits, learner_for, moved, rollout_for, small
+from tests.objectives.phased import training_with
 
 
 def learner_with(objective: ProtoConfig, **changes: Any) -> Learner:

@@ -17,7 +17,7 @@ from gymnasium.spaces import Box, Discrete
 
 from crosstraj.envs.generators import packed, unpack
 from crosstraj.envs.ising.lattice import Boundary, Dynamics, Rule, Spins, exact_correlation, picture
-from crosstraj.envs.procgen import Split
+from crosstraj.envs.levels import Split
 from crosstraj.errors import BadInput, check_range
 
 Frames = npt.NDArray[np.uint8]  # [N, H, W, C]

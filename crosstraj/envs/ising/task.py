@@ -18,7 +18,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from crosstraj.envs.ising.matching import Frames, Games, IsingConfig, State
-from crosstraj.envs.procgen import Split
+from crosstraj.envs.levels import Split
 from crosstraj.errors import BadInput
 
 

@@ -9,7 +9,7 @@ from crosstraj.experiments.plan import Experiment
 from crosstraj.experiments.tables.page import heading, unreadable, write_page
 from crosstraj.experiments.tables.results import Result, area, counted, state_of
 from crosstraj.experiments.tables.scores import Cells, gains, mean_normalised, rangeable
-from crosstraj.health.glossary import shorts
+from crosstraj.health.glossary import GLOSSARY, returns_on, shorts
 from crosstraj.report.cells import rounded, with_interval
 from crosstraj.report.document import marked_table
 from crosstraj.report.drawing import LOOKS, literal, panels, shared_curve
@@ -64,22 +64,16 @@ def matrix(cells: Cells, levels: str) -> str:
     if len(games) > 1 and rangeable(cells):
         overall = [mean_normalised(cells, variant, games) for variant in variants]
         shown = ["-" if mean is None else with_interval(mean) for mean in overall]
-        lines.append(["mean, normalised", *shown])
-    return marked_table([f"{levels} return", *variants], lines)
+        lines.append([f"mean, {GLOSSARY['normalised'].short}", *shown])
+    return marked_table([returns_on(levels), *variants], lines)
 
 
 def details(cells: Cells, levels: str) -> str:
     known = {f: h for f, h in HEALTH.items() if any(final(c, f).seeds for c in cells.values())}
-    head = (
-        "variant",
-        "game",
-        "seeds",
-        levels,
-        "seen",
-        f"{levels}, area",
-        *known.values(),
-        "frames/s",
-    )
+    held_out, *others = shorts(f"{levels}_return", "seen_return", "area", "speed").values()
+    seen, area_of, speed_of = others
+    head = ["variant", "game", "seeds", held_out, seen, f"{held_out}, {area_of}"]
+    head += [*known.values(), speed_of]
     lines = []
     for (variant, game), cell in cells.items():
         figures = [final(cell, figure) for figure in (f"{levels}_return", "seen_return")]

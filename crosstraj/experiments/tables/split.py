@@ -14,6 +14,7 @@ from crosstraj.experiments.tables.page import heading, write_page
 from crosstraj.experiments.tables.results import Result
 from crosstraj.experiments.tables.returns import by_cell, details, draw, notes
 from crosstraj.experiments.tables.scores import scores_of
+from crosstraj.health.glossary import returns_on
 from crosstraj.report.cells import number
 from crosstraj.report.document import marked_table
 from crosstraj.report.split_gains import ABSENT, CENTRES, Improvement, by_game, over_games
@@ -37,7 +38,7 @@ def split(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
     head = [f"{m}{kind}" for m in methods for kind in (", relative", ", of range")]
     lines = [shown(game, [found[m].get(game, ABSENT) for m in methods]) for game in games]
     lines += [shown(f"**{name}**", [overall[m][name] for m in methods]) for name in CENTRES]
-    table = marked_table([f"split - joint, {plan.levels} return", *head], lines)
+    table = marked_table([f"split - joint, {returns_on(plan.levels)}", *head], lines)
     meaning = (
         f"relative: (split - joint) / |joint| of mean {plan.levels} returns; of range: (split - "
         "joint) / (R_max - R_min) of easy mode. IQM: mean of the middle half of the games. Games "

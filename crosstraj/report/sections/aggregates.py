@@ -3,6 +3,7 @@
 from itertools import combinations
 from typing import NamedTuple
 
+from crosstraj.health.glossary import returns_on
 from crosstraj.report.cells import with_interval
 from crosstraj.report.comparison import (
     EQUAL_SEEDS,
@@ -68,7 +69,7 @@ def aggregate_blocks(comparison: Comparison, all_of: Aggregates | None) -> list[
         for label, row in all_of.found.items()
     ]
     head = ["variant", "seeds", *next(iter(all_of.found.values()))]
-    caption = f"Unseen return, {RANGES}, with 95 % intervals."
+    caption = f"{returns_on(comparison.levels).capitalize()}, {RANGES}, with 95 % intervals."
     blocks.append(Table(caption, head, rows))
     if alone := [label for label, count in seeds.items() if count == 1]:
         blocks.append(Text(f"One seed gives no interval: {'; '.join(alone)}."))

@@ -6,6 +6,7 @@ from itertools import combinations
 
 import numpy as np
 
+from crosstraj.health.glossary import returns_on
 from crosstraj.report.cells import NONE, number
 from crosstraj.report.comparison import Comparison, Variant
 from crosstraj.report.document import Block, Items, Table, Text
@@ -110,7 +111,7 @@ def audit_blocks(comparison: Comparison) -> list[Block]:
     ]  # fmt: skip
     blocks: list[Block] = [Table("Level audit by first frames.", head, rows), Text(AUDIT_LIMIT)]
     if split:
-        head = ["variant", "game", f"{held_out} return, repeated levels", "other levels"]
+        head = ["variant", "game", f"{returns_on(held_out)}, repeated levels", "other levels"]
         blocks.append(Table("Does repetition help? Mean return (episodes).", head, split))
     return blocks
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from crosstraj.health.glossary import GLOSSARY, returns_on
 from crosstraj.learning.evaluation import normalised
 from crosstraj.report.cells import NONE, number, with_seeds
 from crosstraj.report.comparison import RANGES, Comparison, Variant, normalised_scores
@@ -131,7 +132,7 @@ def seen_and_gap(comparison: Comparison) -> list[Block]:
     return [
         _by_game(f"Raw return on seen levels {frames}.", comparison, lambda final: final.seen),
         _by_game(
-            f"Generalisation gap, seen minus {comparison.levels} return of each run, {frames}.",
+            f"{GLOSSARY['gap'].label.capitalize()} ({comparison.levels} levels), {frames}.",
             comparison,
             lambda final: final.seen - final.held_out,
         ),
@@ -168,8 +169,9 @@ def normalised_returns(comparison: Comparison) -> list[Block]:
                 row.append(number(theirs[row[0]], ".3f") if row[0] in theirs else NONE)
             mean.append(_mean_over_games(theirs, games))
     caption = (
-        f"Normalised {comparison.levels} return after {comparison.budget:,} frames (published: see "
-        f"above), {RANGES}. The mean over games is given where no game is missing."
+        f"{GLOSSARY['normalised'].short.capitalize()} {returns_on(comparison.levels)} after "
+        f"{comparison.budget:,} frames (published: see above), {RANGES}. The mean over games is "
+        "given where no game is missing."
     )
     others = sorted(set(comparison.games) - set(games))
     left: list[Block] = [Text(f"Without a known range: {', '.join(others)}.")] if others else []

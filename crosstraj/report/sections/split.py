@@ -5,6 +5,7 @@ from itertools import permutations
 
 import numpy as np
 
+from crosstraj.health.glossary import returns_on
 from crosstraj.report.cells import NONE, number, with_interval
 from crosstraj.report.comparison import EQUAL_SEEDS, Comparison, Variant, balanced, variant_of
 from crosstraj.report.document import Block, Items, Table, Text
@@ -24,8 +25,8 @@ def split_blocks(comparison: Comparison) -> list[Block]:
         paper = SPLIT_OVER_JOINT.get(split.config["method"], {})
         caption = (
             f"Split ({split.label}) over joint ({joint.label}) updates of the encoder, "
-            f"{comparison.levels} return after {comparison.budget:,} frames: (split - joint) / "
-            "|joint|, and the difference in units of the game's range. Paper: its table over "
+            f"{returns_on(comparison.levels)} after {comparison.budget:,} frames: (split - joint) "
+            "/ |joint|, and the difference in units of the game's range. Paper: its table over "
             "16 games."
         )
         head = ["game", "(split - joint) / |joint|", "difference / range", "paper"]

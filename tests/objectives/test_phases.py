@@ -15,18 +15,18 @@ import torch
 
 from crosstraj import loop
 from crosstraj.cli.main import main
-from crosstraj.config.phases import Phase, beginnings, check_phases, in_words, phase_at
 from crosstraj.config.presets import preset
 from crosstraj.config.stored import from_dict, to_dict
 from crosstraj.errors import BadInput
 from crosstraj.learning.optimiser import Averages
 from crosstraj.learning.state import Training
 from crosstraj.learning.watch import Watch
+from crosstraj.objectives.phases import Phase, beginnings, check_phases, in_words, phase_at
 from crosstraj.runs.log import Log, read_rows
-from tests.config.phased import training_with
 from tests.conftest import TINY
 from tests.helpers import only, remains
 from tests.objectives.every_method import bits, learner_for, moved, rollout_for, small
+from tests.objectives.phased import training_with
 
 HALVES = (Phase(0.5), Phase(0.5))
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 from typing import Any
 
 from crosstraj.config.groups import EvaluationConfig, MachineConfig
-from crosstraj.config.phases import Phase
 from crosstraj.config.presets import preset
 from crosstraj.learning.state import Training
+from crosstraj.objectives.phases import Phase
 
 
 def training_with(method: str = "ctrl", *phases: Phase, **changes: Any) -> Training:
