@@ -4,8 +4,10 @@ Ours, after CTRL, and not the published method: CTRL's codes tell which episode 
 that is all that its two views share (docs/theory.md). Here the two sides are frames of one stretch
 (consecutive steps of one episode), both less what the stretch has in common, so that what a level
 adds to all its frames is in neither. The code is of the later frame alone; the earlier one predicts
-it with the actions taken between, and a second head tells the action from the two frames: without
-it what changes slowly is the cheapest thing to predict, and nothing asks for what an agent does.
+it with the actions taken between. That alone asks for nothing that an agent does: what changes
+slowly is the cheapest to foretell. So a second head tells each action from what it changed in the
+features (inverse dynamics). It reads their difference: a head that reads both frames must first
+learn to subtract, and within a few hundred steps it does not.
 
 Shortcuts that attain a low loss without this, and the figure that sees each:
   repeating the code of the earlier frame  knowing_before: the loss of who knows that code alone
@@ -42,7 +44,7 @@ LEAST = 8  # steps of a stretch that carries a pair: its mean must not give a fr
 
 @dataclass(frozen=True)
 class SituationsConfig(ObjectiveConfig):
-    """All values are ours, and none has been tuned yet; docs/learning.md says what they are for."""
+    """All values are ours: docs/learning.md says what for, docs/searches.md what was tried."""
 
     temperatures = ("code_temperature", "temperature")
 
@@ -58,8 +60,8 @@ class SituationsConfig(ObjectiveConfig):
     """Softmax temperature of the predicted assignments (SwAV)."""
     rounds: int = 3
     """Sinkhorn iterations (SwAV, Proto-RL)."""
-    inverse_weight: float = 1.0
-    """Weight of the inverse-dynamics loss: predict the first action from the two frames."""
+    inverse_weight: float = 3.0
+    """Weight of the inverse-dynamics loss: predict the action from how the features change."""
     predict_weight: float = 0.0
     """Weight of predicting views of near clusters in other levels, as CTRL does."""
     neighbour_count: int = 3
@@ -114,7 +116,7 @@ class Situations(Prototypes):
             self.psi_pred = projection(features, width, "batch", rng)
             self.theta_pred = projection(width, width, "batch", rng)
         if config.inverse_weight:
-            self.inverse = mlp(2 * features, width, actions, rng, gain=0.01)
+            self.inverse = mlp(features, width, actions, rng, gain=0.01)
 
     def minibatches(self, rollout: Played, count: int, rng: torch.Generator) -> Iterator[Batch]:
         length = max(len(rollout.done) // count, self.config.needs()[0])
@@ -147,7 +149,7 @@ class Situations(Prototypes):
     def loss_of(
         self, features: Tensor, batch: Batch, rng: torch.Generator
     ) -> tuple[Tensor, Metrics]:
-        c, earlier, later = self.config, batch.earlier, batch.earlier + batch.gap
+        c, earlier = self.config, batch.earlier
         within = self.without_stretch(features, batch.stretch)
         source, action = within.index_select(0, earlier), self.between(batch)
 
@@ -169,9 +171,7 @@ class Situations(Prototypes):
             metrics |= self.predict(within, batch, target.argmax(1), rng)
             loss = loss + c.predict_weight * metrics["predict"]
         if c.inverse_weight:
-            pair = torch.cat([source, within.index_select(0, later)], dim=1)
-            taken = action[:, 0].index_select(0, pairs)
-            metrics["inverse"] = F.cross_entropy(self.inverse(pair), taken)
+            metrics["inverse"] = self.tell_action(features, batch, rng)
             loss = loss + c.inverse_weight * metrics["inverse"]
         with torch.no_grad():
             if not self.measured:  # on the first batch of a rollout, for it costs as much again
@@ -214,6 +214,16 @@ class Situations(Prototypes):
             w = self.theta(self.psi(self.film(source, action)))
         scores: Tensor = ops.unit(w) @ self.prototypes.T / self.config.temperature
         return scores.log_softmax(1)
+
+    def tell_action(self, features: Tensor, batch: Batch, rng: torch.Generator) -> Tensor:
+        """Inverse dynamics: the loss of telling each action from what it changed, one step on."""
+        before = (batch.stretch[1:] == batch.stretch[:-1]).nonzero().squeeze(1)
+        change = features.index_select(0, before + 1) - features.index_select(0, before)
+        taken = batch.action.index_select(0, before)
+        if self.config.shuffled:
+            strange = torch.randperm(len(taken), generator=rng).to(taken.device)
+            taken = taken.index_select(0, strange)
+        return F.cross_entropy(self.inverse(change), taken)
 
     def predict(
         self, within: Tensor, batch: Batch, cluster: Tensor, rng: torch.Generator

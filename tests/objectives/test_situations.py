@@ -217,16 +217,20 @@ def test_the_loss_equals_the_slow_loop():
     source = within[batch.earlier]
     w = method.theta(method.psi(method.film(source, method.between(batch))))
     code, w = code.detach(), w.detach()
-    cluster, inverse = 0.0, 0.0
+    cluster = 0.0
     for row in range(len(batch.earlier)):
         scores = ops.unit(w)[row] @ method.prototypes.detach().T / c.temperature
         cluster -= float((code[row] * scores.log_softmax(0)).sum()) / len(batch.earlier)
-        pair = torch.cat([source[row], within[batch.earlier[row] + 2]])
-        taken = batch.action[batch.earlier[row]]
-        inverse -= method.inverse(pair).log_softmax(0)[taken].item() / len(batch.earlier)
+    inverse = []  # of every step whose next frame is in its stretch, in a pair or not
+    for step in range(35):
+        if batch.stretch[step] == batch.stretch[step + 1]:
+            told = method.inverse(features[step + 1] - features[step]).log_softmax(0)
+            inverse.append(-told[batch.action[step]].item())
+    assert len(inverse) == 4 * 8
     assert metrics["cluster"].item() == pytest.approx(cluster, rel=1e-4)
-    assert metrics["inverse"].item() == pytest.approx(inverse, rel=1e-4)
-    assert total.item() == pytest.approx(cluster + inverse, rel=1e-4)
+    assert metrics["inverse"].item() == pytest.approx(sum(inverse) / 32, rel=1e-4)
+    expected = cluster + c.inverse_weight * sum(inverse) / 32
+    assert total.item() == pytest.approx(expected, rel=1e-4)
 
 
 def test_no_gradient_flows_through_codes():
@@ -265,10 +269,11 @@ def test_the_control_predicts_the_code_of_another_pair():
     other = torch.randperm(len(code), generator=rng(2))
     expected = ops.cross_entropies(code[other], guess).mean().item()
     assert control.loss_of(features, batch, rng(2))[0].item() == pytest.approx(expected, rel=1e-4)
-    told = objective(shuffled=True)
-    pair = torch.cat([within[batch.earlier], within[batch.earlier + 1]], dim=1)
-    taken = batch.action[batch.earlier][other]  # the action of another pair, too
-    inverse = torch.nn.functional.cross_entropy(told.inverse(pair), taken)
+    told, draws = objective(shuffled=True), rng(2)
+    torch.randperm(len(code), generator=draws)  # of the codes
+    change = (features[1:] - features[:-1])[batch.earlier]  # every pair here is one step apart
+    taken = batch.action[batch.earlier][torch.randperm(len(code), generator=draws)]
+    inverse = torch.nn.functional.cross_entropy(told.inverse(change), taken)
     found = told.loss_of(features, batch, rng(2))[1]["inverse"]
     assert found.item() == pytest.approx(inverse.item(), rel=1e-4)
     assert method.loss_of(features, batch, rng(2))[0].item() != pytest.approx(expected, rel=1e-3)
