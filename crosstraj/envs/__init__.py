@@ -5,6 +5,7 @@ Start with `make.py` (the door), then `procgen.py` (the games, their levels and 
 """
 
 from crosstraj.envs.by_id import NAMES
+from crosstraj.envs.cue import Cue
 from crosstraj.envs.frame_stack import FrameStack, Savable, began_anew, savable
 from crosstraj.envs.ising.matching import IsingConfig
 from crosstraj.envs.ising.task import IsingEnv, IsingVectorEnv
@@ -24,12 +25,14 @@ from crosstraj.envs.procgen import (
     ProcgenConfig,
     ProcgenVectorEnv,
     Split,
+    check_mode,
     split_levels,
 )
 
 __all__ = [
     "GAMES",
     "NAMES",
+    "Cue",
     "FrameStack",
     "GymnasiumConfig",
     "IsingConfig",
@@ -43,6 +46,7 @@ __all__ = [
     "began_anew",
     "check_env_name",
     "check_envs",
+    "check_mode",
     "image_and_actions",
     "level_seeds",
     "make_envs",
