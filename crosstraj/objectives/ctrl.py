@@ -26,6 +26,7 @@ from crosstraj.errors import BadInput, check_range
 from crosstraj.health.complaints import of_clusters
 from crosstraj.health.instruments import clustering_health, spread_of
 from crosstraj.nn import heads, ops
+from crosstraj.nn.memory import Frames
 from crosstraj.nn.sinkhorn import sinkhorn
 from crosstraj.objectives.base import Clustering, Encoder, Metrics, ObjectiveConfig, RunValues
 from crosstraj.objectives.prototypes import Prototypes, unit_rows
@@ -110,7 +111,7 @@ class CTRLConfig(ObjectiveConfig):
 
 
 class Batch(NamedTuple):
-    frames: Tensor  # [F, H, W, C] uint8
+    frames: Frames  # [F, H, W, C] uint8
     action: Tensor  # [F] int64
     views: Views
     level: Tensor  # [F] the level, or where there are none a number for the fragment
@@ -246,9 +247,8 @@ class CTRL(Prototypes):
 
         def embed(features: Tensor, action: Tensor) -> Tensor:
             keypoints = torch.arange(action.numel(), device=action.device).view_as(action)
-            return self.psi_clust(
-                self.dynamics(features.flatten(0, 1), action.flatten(), keypoints)
-            )
+            flat = features.flatten(0, 1), action.flatten()
+            return self.psi_clust(self.dynamics(*flat, keypoints))
 
         return Clustering(
             c.keypoints, self.prototypes, c.code_temperature, c.rounds, embed, c.sampling
