@@ -10,7 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from crosstraj.analysis.play import play
+from crosstraj.analysis.embed import Lens
+from crosstraj.analysis.play import collect, examiner_for, play
 from crosstraj.cli.main import main
 from crosstraj.config.methods import METHODS
 from crosstraj.config.stored import from_dict, identity, to_dict
@@ -21,6 +22,7 @@ from crosstraj.envs.cue import Cue
 from crosstraj.errors import BadInput
 from crosstraj.learning.evaluation import Pool, evaluate
 from crosstraj.learning.learner import Learner
+from crosstraj.learning.load import untrained
 from crosstraj.learning.state import Training
 from crosstraj.loop import learn
 from crosstraj.nn.memory import Frames, Histories
@@ -239,7 +241,7 @@ def test_the_worth_of_a_memory_is_how_far_the_policy_is_from_one_that_has_forgot
 
 @pytest.mark.parametrize("values", [{"method": "ppo"}, {"method": "ctrl", "policy.kind": "daac"}])
 def test_a_run_stopped_amid_episodes_goes_on_to_the_bit(values, tmp_path: Path):
-    levels = {"env": "Blink-v0", "gymnasium.train_levels": 9, "rollout_steps": 18}
+    levels = {"env": "Blink-v0", "gymnasium.train_levels": 9, "rollout_steps": 18, "frame_stack": 2}
     config = config_of(**values | levels)
     whole, stopped, resumed = (Training(config) for _ in range(3))
     rows = [learn(whole) for _ in range(3)]
@@ -296,6 +298,19 @@ def test_views_of_an_analysis_hold_what_was_remembered_before_each_frame():
     assert len(views) == 9
     for view in views:
         assert [float(memory[0]) for memory in view.memory] == [at[0] for at in view.points]
+
+
+def test_an_analysis_reads_the_beliefs_that_the_policy_acted_on(tmp_path: Path):
+    config = config_of("ctrl", env="Blink-v0", **{"gymnasium.train_levels": 9})
+    trained = untrained(config)
+    views = collect(
+        examiner_for(config, 20, 2), trained.agent, trained.objective, 40, keypoints=2, span=2
+    )
+    features, seen = Lens(tmp_path, trained, 0).features(views, lambda count: None)
+    assert torch.equal(features.flatten(0, 1), seen)
+    assert np.abs(views.memory[:, 1]).min() > 0  # something was remembered before the second
+    values = trained.agent.value(features[:, 0]).squeeze(-1).detach().numpy()
+    np.testing.assert_allclose(values, views.value, atol=1e-5)
 
 
 def test_what_is_remembered_is_forgotten_where_an_episode_ends_and_nowhere_else():
