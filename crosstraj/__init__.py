@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from crosstraj.config.values import Config
+    from crosstraj.data.rollout import Remembered
     from crosstraj.errors import BadInput, NonFinite
     from crosstraj.learning.load import Trained
     from crosstraj.objectives.ctrl import CTRLConfig
@@ -69,6 +70,7 @@ __all__ = [
     "PSEConfig",
     "Proto",
     "ProtoConfig",
+    "Remembered",
     "SPRConfig",
     "Situations",
     "SituationsConfig",
@@ -85,6 +87,7 @@ _ROOMS = {  # where each name lives, for those that are not losses or their valu
     "FrameEncoder": "outside.encoder",
     "Loss": "outside.loss",
     "NonFinite": "errors",
+    "Remembered": "data.rollout",
     "Trained": "learning.load",
     "Trajectories": "outside.trajectories",
     "load": "outside.run",

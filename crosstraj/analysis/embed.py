@@ -27,6 +27,7 @@ from crosstraj.health.instruments import group_means, labels
 from crosstraj.learning.load import Trained, load
 from crosstraj.nn import ops
 from crosstraj.nn.encoders import Encode
+from crosstraj.nn.memory import remembering
 from crosstraj.nn.sinkhorn import sinkhorn
 from crosstraj.objectives.base import Clustering
 
@@ -95,10 +96,10 @@ class Lens:
         """Of all frames: what the objective reads [B, T, F], and what the heads read [B T, D]."""
         machine, agent = self.trained.configuration.machine, self.trained.agent
         encode = Encode(agent.encoder, live=False, piece=machine.piece)
-        flat = torch.from_numpy(views.frames).flatten(0, 1)
+        played = (torch.from_numpy(array).flatten(0, 1) for array in (views.frames, views.memory))
         parts, read = list[Tensor](), list[Tensor]()
-        for part in flat.split(1024):
-            frames = part.to(machine.device)
+        for part, memory in zip(*(array.split(1024) for array in played), strict=True):
+            frames = remembering(part.to(machine.device), memory.to(machine.device))
             parts.append(encode(frames).cpu())
             # Cut at the map, the heads have a last layer of their own.
             own = agent.split_at == "conv"

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from crosstraj.data.rollout import Rollout
 from crosstraj.learning.learner import Learner
 from crosstraj.nn.encoders import Encode
+from crosstraj.nn.memory import Frames, pixels
 
 Colour = tuple[int, ...]
 POISON = 7  # in the third channel, where good frames have GOOD
@@ -31,8 +32,8 @@ class Watched(Encode):
         super().__init__(encode.encoder, live=True, piece=encode.piece)
         self.read: list[tuple[Tensor, Tensor]] = []
 
-    def __call__(self, frames: Tensor) -> Tensor:
-        return self._kept(frames, super().__call__(frames))
+    def __call__(self, frames: Frames) -> Tensor:
+        return self._kept(pixels(frames), super().__call__(frames))
 
     def map(self, frames: Tensor) -> Tensor:
         return self._kept(frames, super().map(frames))

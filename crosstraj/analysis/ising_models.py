@@ -24,7 +24,7 @@ from crosstraj.config.values import Config
 from crosstraj.envs import make_envs
 from crosstraj.envs.frame_stack import AnyEnvs
 from crosstraj.errors import BadInput
-from crosstraj.learning.load import Trained, load, read_config
+from crosstraj.learning.load import Trained, load, read_config, refuse_memory
 from crosstraj.nn.encoders import Encode
 from crosstraj.objectives.base import Clustering
 from crosstraj.randomness import ANALYSES, derived_seed
@@ -55,6 +55,7 @@ def measure(run: Path) -> Measured:
         raise BadInput(f"{run} is {config.method} on {config.env}: CTRL on ising is needed")
     envs = environments(config)
     trained = load(run)
+    refuse_memory(trained.agent, run, "views are taken of games that it has not played")
     clustering = trained.objective.clustering()
     assert clustering is not None
     games = fixed_choices(config, envs, clustering)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from crosstraj.config.groups import LevelSplit
 from crosstraj.config.values import Config
+from crosstraj.data.rollout import Remembered
 from crosstraj.data.skills import Followed, Skills
 from crosstraj.envs import GAMES, level_seeds
 from crosstraj.errors import BadInput
@@ -44,6 +45,7 @@ class Views(NamedTuple):
     value: NDArray[np.float32]  # [B] at the first keypoint, in the scale of training
     return_to_go: NDArray[np.float32]  # [B] raw, from there to the end; NaN: no end was seen
     length: NDArray[np.int64]  # [B] steps of the whole episode; -1: no end was seen
+    memory: NDArray[np.float32]  # [B, T, K] before each keypoint, by the weights that played
 
     def __len__(self) -> int:  # of a NamedTuple it would be the number of fields
         return len(self.unseen)
@@ -60,6 +62,7 @@ class _View:
     level: int
     points: list[tuple[int, int, float]] = field(default_factory=list)  # step, action, value
     frames: list[NDArray[np.uint8]] = field(default_factory=list)  # until it is whole
+    memory: list[NDArray[np.float32]] = field(default_factory=list)  # before each keypoint
     slot: int = -1  # then: where they are in the film
     return_to_go: float = float("nan")
     length: int = -1
@@ -80,7 +83,13 @@ class _Row:
         self.chosen: set[int] = set()
 
     def see(
-        self, frame: NDArray[np.uint8], action: int, value: float, level: int, record: bool
+        self,
+        frame: NDArray[np.uint8],
+        memory: NDArray[np.float32],
+        action: int,
+        value: float,
+        level: int,
+        record: bool,
     ) -> bool:
         """One step, before its reward is known; whether it completed a view."""
         step = len(self.rewards)
@@ -96,6 +105,7 @@ class _Row:
         if place in self.chosen:
             self.open.points.append((step, action, value))
             self.open.frames.append(frame.copy())
+            self.open.memory.append(memory)
         if place < self.span - 1 or not record:
             return False
         self.views.append(self.open)
@@ -130,6 +140,7 @@ def play(
     envs, (count, keypoints) = pool.envs.num_envs, film.shape[:2]
     obs, level = pool.rewind()
     followed = Followed(skills, envs, device, rng)
+    remembered = Remembered(player.memory, envs, device)
     rows = [_Row(number, keypoints, span, draws) for number in range(envs)]
     views: list[_View] = []
     cut, late, waited = 0, 0, 0
@@ -142,14 +153,15 @@ def play(
             break
         numbers = np.flatnonzero(playing)
         frames = torch.from_numpy(obs[numbers]).to(device)
-        decision = player.act(frames, followed.context[numbers], rng, greedy=greedy)
+        seen, memory = remembered.before(frames, numbers), remembered.state.cpu().numpy().copy()
+        decision = player.act(seen, followed.context[numbers], rng, greedy=greedy)
+        remembered.keep(decision, numbers)
         action = np.zeros(envs, np.int64)  # those who are through play on unrecorded
         action[numbers] = decision.action.cpu().numpy()
         value = decision.value.float().cpu().numpy()
         for number, worth in zip(numbers, value, strict=True):
-            whole = rows[number].see(
-                obs[number], int(action[number]), float(worth), int(level[number]), cut < count
-            )
+            at = obs[number], memory[number], int(action[number]), float(worth), int(level[number])
+            whole = rows[number].see(*at, cut < count)
             if whole:
                 view = rows[number].views[-1]
                 film[cut], view.slot, view.frames = view.frames, cut, []
@@ -162,6 +174,7 @@ def play(
             if done[number]:
                 views += rows[number].end()
         followed.step(torch.from_numpy(done), rng)
+        remembered.forget(torch.from_numpy(done))
         level = level_seeds(info, envs)
     for row in rows:
         views += row.views  # of episodes whose end was not seen
@@ -247,6 +260,7 @@ def columns(both: list[list[_View]], film: NDArray[np.uint8], half: int) -> View
         value=column([view.points[0][2] for view in views], np.float32),
         return_to_go=column([view.return_to_go for view in views], np.float32),
         length=column([view.length for view in views], np.int64),
+        memory=column([view.memory for view in views], np.float32),
     )
 
 

@@ -53,6 +53,8 @@ def prepare(run: Path, choices: Choices) -> Subject:
         )
     names = action_names(config.env, image_and_actions(examiner.pool("seen").envs)[1])
     snapshots = [step for step in snapshot_steps(run, frames) if step != frames]
+    if agent.memory:
+        snapshots = []  # what it remembers in a view, other weights would not remember
     rows = [row for row in read_rows(run / "metrics.jsonl") if isinstance(row, dict)]
     notes = remarks(config, frames, choices.views, views, rows)
     return Subject(run, config, choices, lens, frames, views, span, names, snapshots, rows, notes)
@@ -65,6 +67,11 @@ def remarks(
     notes = []
     if frames < config.frames:
         notes.append(f"partial: {frames:,} of {config.frames:,} frames were trained")
+    if config.memory != "none":
+        notes.append(
+            f"memory={config.memory}: views hold what these weights remembered before each frame, "
+            "so no other snapshot is shown"
+        )
     if not rows:
         notes.append("metrics.jsonl has no rows: there are no learning curves")
     if len(views) < asked:

@@ -17,7 +17,7 @@ from crosstraj.errors import BadInput
 Arguments = TypeVar("Arguments")
 
 EVERYDAY = (  # what people change, in the order of the help
-    *("method", "preset", "env", "seed", "frames", "levels", "envs", "encoder"),
+    *("method", "preset", "env", "seed", "frames", "levels", "envs", "encoder", "memory"),
     *("policy.epochs", "policy.learning_rate", "representation.learning_rate"),
     *("evaluation.every", "evaluation.episodes", "machine.threads", "machine.kernels"),
     *("saving.runs", "saving.tensorboard", "allow_inexact"),

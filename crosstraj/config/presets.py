@@ -185,7 +185,8 @@ def beside_policy(method: str) -> Config:
 
 
 # The values that decide the defaults of others.
-DECIDING = ("method", "preset", "env", "policy.kind", "policy.per_game")
+DECIDING = ("method", "preset", "env", "memory", "policy.kind", "policy.per_game")
+STRETCH = 32  # steps that a memory learns through, where the method does not say
 
 
 def started(given: Values) -> Config:
@@ -194,7 +195,14 @@ def started(given: Values) -> Config:
     config = preset(given.get("method", usual.method), given.get("preset", usual.preset))
     config = with_policy(config, given.get("policy.kind", config.policy.kind))
     env, per_game = given.get("env", config.env), bool(given.get("policy.per_game"))
-    return replace(config, env=env, policy=config.policy.for_game(env, per_game=per_game))
+    config = replace(config, env=env, policy=config.policy.for_game(env, per_game=per_game))
+    return with_gru(config) if given.get("memory") == "gru" else config
+
+
+def with_gru(config: Config) -> Config:
+    """The same method with a memory, which learns through stretches."""
+    policy = config.policy.in_stretches(STRETCH)
+    return replace(config, policy=policy, memory="gru")
 
 
 def with_policy(config: Config, kind: str) -> Config:

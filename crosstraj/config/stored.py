@@ -38,6 +38,7 @@ UNSAID: dict[int, dict[str, Any]] = {
         "machine.precision": "fp32",
     }
 }
+OF_MEMORY = ("memory", "memory_width", "memory_burn_in")  # left out where there is none
 # What a run may change without becoming another run.
 NOT_IDENTITY = ("frames", "machine", "saving", "objective.accept_weak_experts")
 
@@ -52,6 +53,9 @@ def to_dict(config: Config) -> dict[str, Any]:
     values = dataclasses.asdict(config)
     for part in _unplayed(config.env):  # whose settings tell no runs apart
         del values[part]
+    if config.memory == "none":  # nor do those of a memory that there is not
+        for name in OF_MEMORY:
+            del values[name]
     values["saving"]["runs"] = str(config.saving.runs)
     return values
 
@@ -61,7 +65,7 @@ def from_dict(values: Mapping[str, Any]) -> Config:
     usual = Config()
     try:
         unplayed = _unplayed(values.get("env"))
-        whole = {part: getattr(usual, part) for part in unplayed} | dict(values)
+        whole = {name: getattr(usual, name) for name in (*unplayed, *OF_MEMORY)} | dict(values)
         _check_names(Config, whole)
         kinds = {name: type(getattr(usual, name)) for name in whole} | _kinds(whole)
         parts = {

@@ -16,9 +16,10 @@ from crosstraj.config.groups import (
 )
 from crosstraj.config.methods import METHODS, PRESETS
 from crosstraj.cores import usable_cores
-from crosstraj.envs import GAMES, NAMES, GymnasiumConfig, IsingConfig, ProcgenConfig
+from crosstraj.envs import GAMES, NAMES, GymnasiumConfig, IsingConfig, ProcgenConfig, check_mode
 from crosstraj.errors import BadInput, check_range, unknown
 from crosstraj.nn.encoders import FEATURES, EncoderKind, FeatureNorm, Pooling, SplitAt
+from crosstraj.nn.memory import MemoryKind
 from crosstraj.objectives.base import Objective, ObjectiveConfig
 from crosstraj.objectives.ctrl import CTRLConfig
 from crosstraj.objectives.method import ALONE, Method
@@ -70,6 +71,13 @@ class Config:
     """Average pooling before the last layer: mean (global, Impoola), pyramid (2 x 2 and global)."""
     feature_norm: FeatureNorm = "none"
     """Layer norm on the encoder's features."""
+    memory: MemoryKind = "none"
+    """Memory between the encoder and the heads: none, or gru; it learns through policy.stretch."""
+    memory_width: int = FEATURES
+    """Width of the belief that the memory carries and the heads read, for --memory gru."""
+    memory_burn_in: int = 0
+    """Steps before each stretch that are seen again without a gradient, to refresh the stored
+    memory; for --memory gru."""
     encoder_grad: EncoderGrad = "both"
     """Which gradients train the encoder: none, the policy's (rl), the objective's (ssl), or
     both."""
@@ -136,6 +144,7 @@ class Config:
             )
         self._check_stretches(needed, what)
         self._check_anchor()
+        self._check_memory()
         self._check_phases()
         self.objective.check(self)
 
@@ -167,6 +176,8 @@ class Config:
                 )
 
     def _check_levels(self) -> None:
+        if self.env in GAMES:
+            check_mode(self.env, self.procgen)
         if self.env in NAMES and self.gymnasium != GymnasiumConfig():
             raise BadInput(
                 f"gymnasium.train_levels={self.gymnasium.train_levels} and gymnasium.first_level="
@@ -214,6 +225,30 @@ class Config:
                 f"features during a pass of the objective's own, and {reason}; leave it at 0"
             )
 
+    def _check_memory(self) -> None:
+        check_range(self, "", "memory_width", at_least=1)
+        check_range(self, "", "memory_burn_in", at_least=0)
+        if self.memory == "none":
+            for name in ("memory_width", "memory_burn_in"):
+                if (given := getattr(self, name)) != getattr(Config, name):
+                    raise BadInput(f"{name}={given} is a memory's, and memory=none; add memory=gru")
+            return
+        if self.policy.stretch < 2:
+            raise BadInput(
+                f"memory={self.memory} learns through consecutive steps, but policy.stretch="
+                f"{self.policy.stretch} deals single ones; use policy.stretch=32, for example"
+            )
+        if self.split_at == "conv":
+            raise BadInput(
+                f"memory={self.memory} reads features, but split_at=conv gives the heads the map "
+                "before them; use split_at=fc"
+            )
+        if why := self.objective_kind.why_no_memory:
+            raise BadInput(
+                f"method={self.method} cannot learn on the belief of memory={self.memory}: {why}; "
+                "use memory=none, or another method"
+            )
+
     def _check_phases(self) -> None:
         check_phases(self.schedule, self.frames, self.rollout_frames)
         if not any(phase.intrinsic for phase in self.phases):
@@ -233,8 +268,8 @@ class Config:
 
     @property
     def features(self) -> int:
-        """Width of what the encoder gives."""
-        return FEATURES
+        """Width of what heads and objectives read: the encoder's features, or the belief."""
+        return FEATURES if self.memory == "none" else self.memory_width
 
     @property
     def train_levels(self) -> int:

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from crosstraj.data.rollout import Actor, Rollout
+from crosstraj.data.rollout import Actor, Decision, Remembered, Rollout
 from crosstraj.data.skills import Followed, Skills
 from crosstraj.envs import began_anew, level_seeds, savable
 from crosstraj.randomness import ENVIRONMENTS, derived_seed
@@ -27,7 +27,9 @@ class Collector:
         seed: int,
         rng: torch.Generator,
         device: torch.device,
+        memory: int = 0,
     ) -> None:
+        """memory: how many numbers the agent remembers of each open episode."""
         self.envs, self.steps, self.skills, self.seed, self.rng = envs, steps, skills, seed, rng
         first, info = envs.reset(seed=derived_seed(seed, ENVIRONMENTS))
         n = envs.num_envs
@@ -49,6 +51,7 @@ class Collector:
             final_value=room(steps, n),
             features=room(steps + 1, n, features),
             context=room(steps + 1, n, skills.context),
+            memory=room(steps + 1, n, memory),
         )
         self._begin(first, info)
 
@@ -60,6 +63,8 @@ class Collector:
         self.episode_return = np.zeros(n, np.float64)
         self.followed = Followed(self.skills, n, self.rollout.context.device, self.rng)
         self.rollout.context[-1] = self.followed.context
+        memory = self.rollout.memory
+        self.remembered = Remembered(memory.shape[-1], n, memory.device)
 
     def collect(self, agent: Actor) -> Rollout:
         """The next S steps. The returned tensors are overwritten by the next call."""
@@ -67,23 +72,30 @@ class Collector:
         self.first = self.followed.time == 0  # [N] does an episode begin with this rollout?
         rollout.obs[0], rollout.context[0] = rollout.obs[-1], rollout.context[-1]
         for t in range(self.steps):
-            decision = agent.act(rollout.obs[t], rollout.context[t], self.rng)
+            rollout.memory[t] = self.remembered.state
+            decision = agent.act(
+                self.remembered.before(rollout.obs[t]), rollout.context[t], self.rng
+            )
             rollout.level[t] = torch.from_numpy(self.level)
             rollout.action[t], rollout.log_prob[t] = decision.action, decision.log_prob
             rollout.value[t], rollout.features[t] = decision.value, decision.features
-            self._step(agent, t, decision.action.cpu().numpy())
-        rollout.value[-1], rollout.features[-1] = agent.judge(rollout.obs[-1], rollout.context[-1])
+            self._step(agent, t, decision)
+        rollout.memory[-1] = self.remembered.state
+        last = self.remembered.before(rollout.obs[-1])
+        rollout.value[-1], rollout.features[-1] = agent.judge(last, rollout.context[-1])
         return rollout
 
-    def _step(self, agent: Actor, t: int, action: NDArray[np.int64]) -> None:
+    def _step(self, agent: Actor, t: int, decision: Decision) -> None:
         rollout = self.rollout
-        obs, reward, terminated, truncated, info = self.envs.step(action)
+        obs, reward, terminated, truncated, info = self.envs.step(decision.action.cpu().numpy())
+        self.remembered.keep(decision)
         done = terminated | truncated
         rollout.obs[t + 1] = torch.from_numpy(obs)
         rollout.reward[t] = torch.from_numpy(np.asarray(reward, np.float32))
         rollout.done[t] = torch.from_numpy(done)
         rollout.final_value[t] = self._value_of_last_frames(agent, t, terminated, truncated, info)
         rollout.context[t + 1] = self.followed.step(rollout.done[t], self.rng)
+        self.remembered.forget(rollout.done[t])
         self.level = level_seeds(info, len(done))
         self.episode_return += reward
         for index in np.flatnonzero(done):
@@ -104,7 +116,8 @@ class Collector:
         rows = np.flatnonzero(truncated & ~terminated)
         if len(rows):
             frames = torch.from_numpy(np.stack([info["final_obs"][row] for row in rows]))
-            value[rows], _ = agent.judge(frames.to(value.device), self.rollout.context[t, rows])
+            last = self.remembered.before(frames.to(value.device), rows)  # not yet forgotten
+            value[rows], _ = agent.judge(last, self.rollout.context[t, rows])
         return value
 
     def mean_return(self) -> dict[str, float]:
@@ -122,6 +135,8 @@ class Collector:
         }
         if self.skills.context:
             state["episode_time"] = self.followed.time
+        if self.remembered.state.shape[1]:
+            state["memory"] = self.remembered.state
         return state | ({"envs": self.envs.get_state()} if savable(self.envs) else {})  # type: ignore[attr-defined]  # savable() has checked
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -144,5 +159,7 @@ class Collector:
         if self.skills.context:
             self.followed.context = self.rollout.context[-1].clone()
             self.followed.time = state["episode_time"]
+        if self.remembered.state.shape[1]:
+            self.remembered.state[:] = state["memory"]
         self.level = state["level"].numpy().copy()
         self.episode_return = state["episode_return"].numpy().copy()

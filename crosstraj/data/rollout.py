@@ -6,10 +6,17 @@ so `obs[t + 1]` is then the first frame of the next level.
 
 from typing import NamedTuple, Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from crosstraj.data.fragments import fragments
+from crosstraj.data.fragments import fragments, time_of
+from crosstraj.nn.memory import Frames, Histories, remembering
+
+Rows = slice | NDArray[np.int64]
+ALL = slice(None)
+NOTHING = torch.zeros(0, 0, 0)  # the memory of an agent that has none
 
 
 class Played(Protocol):
@@ -27,8 +34,11 @@ class Played(Protocol):
     def reward(self) -> Tensor:
         """[S, N] as the policy learns from it."""
 
-    def frames(self) -> Tensor:
-        """The S * N frames in which an action was taken, flat: [S * N, H, W, C] uint8."""
+    def frames(self) -> Frames:
+        """The S * N frames in which an action was taken, flat: [S * N, H, W, C] uint8.
+
+        Of an agent with a memory they come with their histories: `encode` reads both.
+        """
         ...
 
     def group(self) -> Tensor:
@@ -56,10 +66,16 @@ class Rollout(NamedTuple):
     final_value: Tensor  # [S, N] value of the last frame where time ran out; 0 elsewhere
     features: Tensor  # [S+1, N, D] what the heads read when acting
     context: Tensor  # [S+1, N, X] skills; X = 0 for most methods
+    memory: Tensor = NOTHING  # [S+1, N, K] before each frame; K = 0 without a memory
 
-    def frames(self) -> Tensor:
+    def frames(self) -> Frames:
         """The S * N frames in which an action was taken, flat: [S * N, H, W, C]."""
-        return self.obs[:-1].flatten(0, 1)
+        frames, memory = self.obs[:-1].flatten(0, 1), self.memory[:-1].flatten(0, 1)
+        if not memory.shape[1]:
+            return frames
+        place = torch.arange(len(frames), device=frames.device)
+        age, envs = time_of(self.done).flatten(), self.done.shape[1]
+        return Histories(frames, memory, age, envs, place)
 
     def group(self) -> Tensor:
         """[S, N] the level of each step, or where there are none a number for its fragment."""
@@ -75,11 +91,36 @@ class Decision(NamedTuple):
     log_prob: Tensor  # [N]
     value: Tensor  # [N]
     features: Tensor  # [N, D]
+    memory: Tensor = NOTHING  # [N, K] after the frame; nothing without a memory
 
 
 class Actor(Protocol):
     """What the collector needs of an agent."""
 
-    def act(self, frames: Tensor, context: Tensor, rng: torch.Generator) -> Decision: ...
+    def act(self, frames: Frames, context: Tensor, rng: torch.Generator) -> Decision: ...
 
-    def judge(self, frames: Tensor, context: Tensor) -> tuple[Tensor, Tensor]: ...
+    def judge(self, frames: Frames, context: Tensor) -> tuple[Tensor, Tensor]: ...
+
+
+class Remembered:
+    """What an agent remembers of the open episode of each of N environments.
+
+    It is forgotten where an episode ends, and nowhere else.
+    """
+
+    def __init__(self, memory: int, envs: int, device: str | torch.device = "cpu") -> None:
+        """memory: how many numbers the agent remembers; 0 for one without a memory."""
+        self.state = torch.zeros(envs, memory, device=device)  # [N, K]
+
+    def before(self, frames: Tensor, rows: Rows = ALL) -> Frames:
+        """Frames of these environments as the agent reads them, after what it remembers there."""
+        return remembering(frames, self.state[rows])
+
+    def keep(self, decision: Decision, rows: Rows = ALL) -> None:
+        """What the agent remembers after its decision in these environments."""
+        if self.state.shape[1]:
+            self.state[rows] = decision.memory
+
+    def forget(self, done: Tensor) -> None:
+        """done: [N] bool, the environments in which the episode has ended."""
+        self.state[done.to(self.state.device)] = 0.0

@@ -6,6 +6,7 @@ levels are for training and which for testing).
 """
 
 from crosstraj.envs.by_id import NAMES
+from crosstraj.envs.cue import Cue
 from crosstraj.envs.frame_stack import FrameStack, Savable, began_anew, savable
 from crosstraj.envs.ising.matching import IsingConfig
 from crosstraj.envs.ising.task import IsingEnv, IsingVectorEnv
@@ -19,12 +20,13 @@ from crosstraj.envs.make import (
     shown_by,
 )
 from crosstraj.envs.ours import procgen_games
-from crosstraj.envs.procgen import GAMES, ProcgenConfig, ProcgenVectorEnv
+from crosstraj.envs.procgen import GAMES, ProcgenConfig, ProcgenVectorEnv, check_mode
 from crosstraj.envs.reset_seeds import GymnasiumConfig
 
 __all__ = [
     "GAMES",
     "NAMES",
+    "Cue",
     "FrameStack",
     "GymnasiumConfig",
     "IsingConfig",
@@ -38,6 +40,7 @@ __all__ = [
     "began_anew",
     "check_env_name",
     "check_envs",
+    "check_mode",
     "image_and_actions",
     "level_seeds",
     "make_envs",

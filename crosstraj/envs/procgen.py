@@ -29,22 +29,8 @@ from crosstraj.errors import BadInput, unknown
 Frames = npt.NDArray[np.uint8]  # [N, H, W, C]
 
 GAMES = (
-    "bigfish",
-    "bossfight",
-    "caveflyer",
-    "chaser",
-    "climber",
-    "coinrun",
-    "dodgeball",
-    "fruitbot",
-    "heist",
-    "jumper",
-    "leaper",
-    "maze",
-    "miner",
-    "ninja",
-    "plunder",
-    "starpilot",
+    *("bigfish", "bossfight", "caveflyer", "chaser", "climber", "coinrun", "dodgeball", "fruitbot"),
+    *("heist", "jumper", "leaper", "maze", "miner", "ninja", "plunder", "starpilot"),
 )
 
 # The engine keeps level numbers, and the end of their range, in int32. That wraps around at the
@@ -54,7 +40,9 @@ LEVEL_LIMIT = 2**31 - 1
 SEED_LIMIT = 2**31
 ACTIONS = 15
 IMAGE = (64, 64, 3)  # height, width, channels
-MODES = {"easy": 0, "hard": 1}  # the engine's numbers for them
+Mode = Literal["easy", "hard", "memory"]
+MODES: dict[Mode, int] = {"easy": 0, "hard": 1, "memory": 10}  # the engine's numbers for them
+MEMORY_GAMES = ("caveflyer", "dodgeball", "heist", "jumper", "maze", "miner")
 
 
 @dataclass(frozen=True)
@@ -62,8 +50,9 @@ class ProcgenConfig:
     """Which Procgen levels there are and how they look; the defaults are the benchmark's."""
 
     level_limit: ClassVar[int] = LEVEL_LIMIT
-    mode: Literal["easy", "hard"] = "easy"
-    """Difficulty of the levels: easy for runs of about 25 M frames, hard for 200 M."""
+    mode: Mode = "easy"
+    """Difficulty of the levels: easy for runs of about 25 M frames, hard for 200 M; memory, in six
+    of the games, has larger worlds of which a frame shows a small part."""
     first_level: int = 0
     """Number of the first training level."""
     train_levels: int = 200
@@ -82,8 +71,8 @@ class ProcgenConfig:
     """Paint the agent's velocity into the corner of the frame, in the games that have one."""
 
     def __post_init__(self) -> None:
-        if self.mode not in ("easy", "hard"):
-            raise unknown("Procgen mode", self.mode, ("easy", "hard"))
+        if self.mode not in MODES:
+            raise unknown("Procgen mode", self.mode, MODES)
         if self.first_level < 0:
             raise BadInput(
                 f"first_level={self.first_level}: levels are numbered from 0; give 0 or more"
@@ -119,6 +108,7 @@ class ProcgenVectorEnv(VectorEnv[Frames, npt.NDArray[Any], npt.NDArray[Any]]):
     ) -> None:
         threads = default_threads(num_envs) if threads is None else threads
         _check_arguments(game, num_envs, levels, threads)
+        check_mode(game, config)
         self.metadata = {"autoreset_mode": AutoresetMode.SAME_STEP, "render_modes": []}
         self.num_envs = num_envs
         self.single_observation_space = Box(0, 255, IMAGE, np.uint8)
@@ -238,6 +228,15 @@ def _check_arguments(game: str, num_envs: int, levels: Levels, threads: int) -> 
         raise BadInput(
             f"{levels}: at least one level is needed, and all of them between 0 and "
             f"{LEVEL_LIMIT - 1}; give such a range"
+        )
+
+
+def check_mode(game: str, config: ProcgenConfig) -> None:
+    """The engine would end the process."""
+    if config.mode == "memory" and game not in MEMORY_GAMES:
+        raise BadInput(
+            f"procgen.mode=memory is not for {game}: only {', '.join(MEMORY_GAMES)} have it; "
+            "choose one of them, or procgen.mode=easy"
         )
 
 

@@ -27,6 +27,7 @@ from crosstraj.learning.experts import INDEX, Expert, read_index, with_error
 from crosstraj.learning.place import open_run
 from crosstraj.learning.signals import Stop
 from crosstraj.loop import train
+from crosstraj.nn.memory import Frames
 from crosstraj.objectives import Objective
 from crosstraj.randomness import EVALUATIONS, generator
 
@@ -38,11 +39,13 @@ LEVELS = ("procgen.first_level", "procgen.train_levels")
 class RandomPlayer:
     """Every action alike."""
 
+    memory = 0
+
     def __init__(self, actions: int) -> None:
         self.actions = actions
 
     def act(
-        self, frames: Tensor, context: Tensor, rng: torch.Generator, *, greedy: bool = False
+        self, frames: Frames, context: Tensor, rng: torch.Generator, *, greedy: bool = False
     ) -> Decision:
         action = torch.randint(self.actions, (len(frames),), generator=rng)
         nothing = torch.zeros(len(frames))

@@ -110,6 +110,9 @@ FEATURES = {
         "features: between levels", "features: variance between levels", "share"
     ),
     "level_variance_untrained": Figure("(untrained)", "the same of an untrained encoder", "share"),
+    "memory_kl": Figure(
+        "worth of memory", "KL from the policy to one that sees the present frame alone", "nats"
+    ),
 }
 CLUSTERING = {
     "cluster": Figure("L_clust", "clustering loss L_clust", "nats"),

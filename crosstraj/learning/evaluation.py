@@ -16,9 +16,10 @@ from torch import Tensor
 
 from crosstraj.config.groups import LevelSplit
 from crosstraj.config.values import Config
-from crosstraj.data.rollout import Decision
+from crosstraj.data.rollout import Decision, Remembered
 from crosstraj.data.skills import Followed, Skills
 from crosstraj.envs import Split, level_seeds, make_envs, savable
+from crosstraj.nn.memory import Frames
 from crosstraj.randomness import EVALUATIONS, derived_seed, generator
 
 
@@ -92,8 +93,10 @@ class Pool:
 class Player(Protocol):
     """What evaluation needs of an agent: an action per frame."""
 
+    memory: int  # how many numbers it remembers of an episode
+
     def act(
-        self, frames: Tensor, context: Tensor, rng: torch.Generator, *, greedy: bool = False
+        self, frames: Frames, context: Tensor, rng: torch.Generator, *, greedy: bool = False
     ) -> Decision: ...
 
 
@@ -113,6 +116,7 @@ def evaluate(
     quota = episodes // envs
     obs, level = pool.rewind()
     followed = Followed(skills, envs, device, rng)
+    remembered = Remembered(player.memory, envs, device)
     played, score, length = np.zeros(envs, int), np.zeros(envs), np.zeros(envs, int)
     hashes = [_digest(frame) for frame in obs]
     records: list[tuple[int, int, Episode]] = []
@@ -120,7 +124,9 @@ def evaluate(
         interrupted()
         action = np.zeros(envs, np.int64)  # those who are through play on unseen and uncounted
         frames = torch.from_numpy(obs[playing]).to(device)
-        decision = player.act(frames, followed.context[playing], rng, greedy=greedy)
+        seen = remembered.before(frames, playing)
+        decision = player.act(seen, followed.context[playing], rng, greedy=greedy)
+        remembered.keep(decision, playing)
         action[playing] = decision.action.cpu().numpy()
         obs, reward, terminated, truncated, info = pool.envs.step(action)
         score += reward
@@ -136,6 +142,7 @@ def evaluate(
         for row in np.flatnonzero(done):
             score[row], length[row], hashes[row] = 0.0, 0, _digest(obs[row])
         followed.step(torch.from_numpy(done), rng)
+        remembered.forget(torch.from_numpy(done))
         level = level_seeds(info, envs)
     return [episode for *_, episode in sorted(records, key=lambda record: record[:2])]
 

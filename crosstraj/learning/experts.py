@@ -167,6 +167,7 @@ def read_expert(run: Path, level: int, config: Config) -> Agent:
         ("env", trained.env, config.env),
         ("procgen", trained.procgen, here),
         ("frame_stack", trained.frame_stack, config.frame_stack),
+        ("memory", trained.memory, "none"),
     ):
         if there != wanted:
             raise BadInput(

@@ -10,12 +10,13 @@ from typing import Any
 
 import torch
 from gymnasium.vector import VectorEnv
-from torch import Tensor
+from torch import Tensor, nn
 
 from crosstraj.config.values import Config
 from crosstraj.envs import image_and_actions
 from crosstraj.learning.networks import encoders_of, make_networks, put_on
 from crosstraj.learning.optimiser import Optimiser
+from crosstraj.nn.encoders import Encode
 from crosstraj.nn.heads import linear
 from crosstraj.objectives.phases import Phase
 from crosstraj.randomness import Streams
@@ -88,6 +89,26 @@ class Parts:
             epsilon=r.adam_epsilon,
             max_norm=r.max_grad_norm,
         )
+
+    def live_encode(self, live: bool) -> Encode:
+        """The agent's encoder, for a loss on whole minibatches."""
+        machine = self.config.machine
+        return Encode(
+            self.agent.encoder, live=live, piece=machine.piece, low_memory=machine.low_memory
+        )
+
+    def stepwise_encode(self, encoder: nn.Module, *, live: bool) -> Encode:
+        """An encoder for a loss that takes a minibatch by `steps_at_a_time`: so it keeps little."""
+        machine = self.config.machine
+        whole = bool(self.agent.memory)
+        return Encode(
+            encoder, live=live, piece=machine.piece, low_memory=machine.low_memory and whole
+        )
+
+    @property
+    def steps_at_a_time(self) -> int:
+        """Of a minibatch, in a loss through an encoder; with a memory all: stretches stay whole."""
+        return self.config.rollout_frames if self.agent.memory else self.config.machine.piece
 
     def state_dict(self) -> dict[str, Any]:
         return {

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from crosstraj.nn.encoders import Encode
+from crosstraj.nn.memory import Frames
 from crosstraj.policies.ppo import PPOAgent
 
 Gradients = dict[str, Tensor]  # by the name of their parameter
@@ -133,20 +134,20 @@ class Anchor(Encode):
             encode.encoder, live=encode.live, piece=encode.piece, low_memory=encode.low_memory
         )
         self.agent, self.before = agent, copy.deepcopy(agent).requires_grad_(False)
-        self.read: list[tuple[Tensor, Tensor]] = []
+        self.read: list[tuple[Tensor, Tensor]] = []  # features before, and now
 
-    def __call__(self, frames: Tensor) -> Tensor:
+    def __call__(self, frames: Frames) -> Tensor:
         features = super().__call__(frames)
-        self.read.append((frames, features))
+        self.read.append((self.on(self.before.encoder)(frames), features))
         return features
 
     def loss(self) -> Tensor:
         """Of all that was read since this was last asked."""
-        frames, features = (torch.cat(parts) for parts in zip(*self.read, strict=True))
+        before, features = (torch.cat(parts) for parts in zip(*self.read, strict=True))
         self.read.clear()
         nothing = features.new_zeros(len(features), 0)
         with torch.no_grad():
-            log_probs, value = self.before.heads(self.on(self.before.encoder)(frames), nothing)
+            log_probs, value = self.before.heads(before, nothing)
         log_probs_now, value_now = self.agent.heads(features, nothing)
         kl = F.kl_div(log_probs_now, log_probs, log_target=True, reduction="batchmean")
         return kl + 0.5 * (value - value_now).square().mean()

@@ -1,6 +1,7 @@
 """The learner: what is learnt from one rollout, and in which order."""
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, assert_never
 
 import torch
@@ -24,6 +25,7 @@ from crosstraj.learning.joint import (
 from crosstraj.learning.optimiser import Averages
 from crosstraj.nn import ops
 from crosstraj.nn.encoders import Encode
+from crosstraj.nn.memory import Frames
 from crosstraj.policies.experience import Experience, minibatches
 from crosstraj.policies.ppo import PPOAgent
 
@@ -51,6 +53,7 @@ class Learner(Parts):
         if own and others:
             metrics["gradient_ratio"] = own / others
         figures = self.named(self.objective.figures()) | self.level_variance(rollout)
+        figures |= self.worth_of_memory(rollout)
         metrics |= {name: float(f) for name, f in figures.items() if f.isfinite()}
         metrics |= self.update_value(rollout, steps)
         self.rollouts += 1
@@ -74,26 +77,37 @@ class Learner(Parts):
     def opinions(self, rollout: Rollout) -> Tensor:
         """Log-probabilities of all actions in some of the frames: does the policy stand still?"""
         frames, context = rollout.frames(), rollout.context[:-1].flatten(0, 1)
-        frames, context = ops.sample(frames, 128), ops.sample(context, 128)
+        some = ops.sample(torch.arange(len(frames), device=context.device), 128)
+        frames, context = frames.index_select(0, some), context.index_select(0, some)
         encode = Encode(self.agent.encoder, live=False, piece=self.config.machine.piece)
         return self.agent.decide(frames, self.agent.read(encode, frames), context)[0]
+
+    def worth_of_memory(self, rollout: Rollout) -> dict[str, Tensor]:
+        """How far the policy would be from itself if it had forgotten all but the present frame."""
+        if not self.agent.memory:
+            return {}
+        alone = rollout._replace(  # each step an episode of its own
+            memory=torch.zeros_like(rollout.memory), done=torch.ones_like(rollout.done)
+        )
+        return {"memory_kl": ops.divergence(self.opinions(rollout), self.opinions(alone))}
 
     @torch.no_grad()
     def level_variance(self, rollout: Rollout) -> dict[str, Tensor]:
         """How much of the features' variance lies between levels, and of an untrained encoder's.
 
-        On frames far apart, as they were read when acting; nothing where the cut is at the map.
+        On frames far apart, as they were read when acting; nothing where the cut is at the map. An
+        untrained memory has not seen the frames between: with one, the first figure stands alone.
         """
         if self.config.split_at == "conv":
             return {}
         apart = slice(None, -1, APART)
         group = rollout.group()[::APART].flatten()
-        encode = Encode(self.untrained, live=False, piece=self.config.machine.piece)
-        before = encode(rollout.obs[apart].flatten(0, 1))
-        return {
-            "level_variance": variance_between(rollout.features[apart].flatten(0, 1), group),
-            "level_variance_untrained": variance_between(before, group),
-        }
+        figures = {"level_variance": variance_between(rollout.features[apart].flatten(0, 1), group)}
+        if not self.agent.memory:
+            encode = Encode(self.untrained, live=False, piece=self.config.machine.piece)
+            before = encode(rollout.obs[apart].flatten(0, 1))
+            figures["level_variance_untrained"] = variance_between(before, group)
+        return figures
 
     def update_policy(self, rollout: Rollout, steps: Experience, *, moved: bool) -> Metrics:
         """`moved`: the objective has changed the encoder since the rollout was played."""
@@ -123,7 +137,8 @@ class Learner(Parts):
             self.objective_optimiser.zero()
             if shared:
                 batch = self.objective.batch(rollout, minibatch, self.streams.objective)
-                frames = rollout.frames()[minibatch.frame] if batch is None else batch.frames
+                seen = rollout.frames()  # which the batch has gathered already, if there is one
+                frames = seen.index_select(0, minibatch.frame) if batch is None else batch.frames
                 chosen = self.policy.chosen(steps, minibatch.frame)
                 terms, (own, gain, _) = self.shared_backward(frames, chosen, batch, gain, averages)
             else:
@@ -154,7 +169,7 @@ class Learner(Parts):
 
     def shared_backward(
         self,
-        frames: Tensor,
+        frames: Frames,
         steps: Experience,
         batch: Any,
         gain: float | None,
@@ -205,10 +220,13 @@ class Learner(Parts):
     def update_value(self, rollout: Rollout, steps: Experience) -> Metrics:
         """A value network of its own: its own epochs over the same rollout, the same targets."""
         averages, epochs = Averages(), self.policy.value_epochs(self.rollouts)
-        frames, piece = rollout.frames(), self.config.machine.piece
         for minibatch in self.policy_batches(rollout.done, epochs):
+            encode = self.stepwise_encode(self.policy.value_encoder, live=True)
+            features_of = features_by(encode, rollout.frames())
             self.value_optimiser.zero()
-            error = self.policy.value_backward(frames, steps, minibatch.frame, piece)
+            error = self.policy.value_backward(
+                features_of, steps, minibatch.frame, self.steps_at_a_time
+            )
             averages.add(value_error=error, value_grad_norm=self.value_optimiser.step())
         return averages.numbers()
 
@@ -226,12 +244,6 @@ class Learner(Parts):
         count = self.config.representation.minibatches
         for _ in range(epochs if self.objective_weight else 0):
             yield from self.objective.minibatches(rollout, count, self.streams.objective)
-
-    def live_encode(self, live: bool) -> Encode:
-        machine = self.config.machine
-        return Encode(
-            self.agent.encoder, live=live, piece=machine.piece, low_memory=machine.low_memory
-        )
 
     def anchor(self) -> Anchor | None:
         """What holds the policy as it is now, if a pass of the objective is to hold it."""
@@ -269,14 +281,19 @@ class Learner(Parts):
         self, rollout: Rollout, averages: Averages, *, moved: bool
     ) -> tuple[Callable[[Tensor], Tensor], int]:
         """How the policy update reads features of steps, and how many steps at a time."""
-        agent, piece = self.agent, self.config.machine.piece
+        agent = self.agent
         acted, frames = rollout.features[:-1].flatten(0, 1), rollout.frames()
-        encode = Encode(agent.encoder, live=self.by_policy, piece=piece)
+        encode = self.stepwise_encode(agent.encoder, live=self.by_policy)
         if moved and self.by_objective and not self.by_policy:
             acted = agent.read(encode, frames)
         with torch.no_grad():
             averages.add(**ops.feature_health(agent.top(acted)))
         # Joint steps move the encoder between minibatches, whoever it is that trains it.
         if self.by_policy or (self.by_objective and self.config.order == "joint"):
-            return lambda index: agent.read(encode, frames.index_select(0, index)), piece
+            return features_by(partial(agent.read, encode), frames), self.steps_at_a_time
         return lambda index: acted.index_select(0, index), len(acted)
+
+
+def features_by(read: Callable[[Frames], Tensor], frames: Frames) -> Callable[[Tensor], Tensor]:
+    """What is read of the frames of some steps [B], as a function of these steps."""
+    return lambda index: read(frames.index_select(0, index))

@@ -55,6 +55,15 @@ def untrained(config: Config) -> Trained:
     return Trained(config, policy.agent.eval(), objective.eval(), 0)
 
 
+def refuse_memory(agent: Agent, run: Path | str, why: str) -> None:
+    """Refuse an agent that cannot make features of a frame without those before it."""
+    if agent.memory:
+        raise BadInput(
+            f"{run} has a memory: what it makes of a frame depends on the frames before it, and "
+            f"{why}; choose a run with memory=none"
+        )
+
+
 def place_of(config: Config) -> tuple[Path, str]:
     """The run directory that belongs to a configuration, and the digest of what tells it apart."""
     digest = identity(config)

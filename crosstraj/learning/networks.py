@@ -38,7 +38,8 @@ def make_networks(
         rng=rng,
         split_at=config.split_at,
         pooling=config.pooling,
-        features=config.features,
+        memory=0 if config.memory == "none" else config.memory_width,
+        burn_in=config.memory_burn_in,
     )
     policy.agent.to(device)
     for encoder in encoders_of(policy.agent):

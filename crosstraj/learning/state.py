@@ -61,6 +61,7 @@ class Training:
             config.seed,
             self.streams.acting,
             self.learner.device,
+            self.learner.agent.memory,
         )
         self._new_normalisers()
         self.examiner = Examiner(config)

@@ -6,6 +6,7 @@ the cache, and live or gradient-free as the trainer decides.
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Literal, assert_never, cast
 
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from crosstraj.nn.heads import linear
+from crosstraj.nn.memory import Frames, Histories
 from crosstraj.nn.native import Shape, Trunk
 
 ImpalaKind = Literal["impala", "laptop", "slim"]
@@ -231,12 +233,17 @@ class Encode:
     """
 
     def __init__(self, encoder: nn.Module, *, live: bool, piece: int, low_memory: bool = False):
-        self.encoder: Any = encoder  # with `map` and `project`, if these are called
+        self.encoder: Any = encoder  # with `map` and `project`, or `believe`, if these are called
         self.live, self.piece, self.low_memory = live, piece, low_memory
 
-    def __call__(self, frames: Tensor) -> Tensor:
-        """Frames [B, H, W, C] uint8 -> features [B, D]."""
-        return self._pieces(self.encoder, frames)
+    def __call__(self, frames: Frames) -> Tensor:
+        """Frames [B, H, W, C] uint8 -> features [B, D]; histories -> beliefs [B, D]."""
+        if not isinstance(frames, Histories):
+            return self._pieces(self.encoder, frames)
+        with torch.set_grad_enabled(self.live and torch.is_grad_enabled()):
+            belief = self.encoder.believe(frames, partial(self._pieces, self.encoder.below))
+        assert isinstance(belief, Tensor)
+        return belief
 
     def map(self, frames: Tensor) -> Tensor:
         """Frames -> the map before pooling and the encoder's last layer, [B, channels, h, w]."""

@@ -100,20 +100,26 @@ def projection(inputs: int, width: int, norm: HeadNorm, rng: torch.Generator) ->
     )
 
 
+def gru(inputs: int, width: int, rng: torch.Generator, *, batch_first: bool = False) -> nn.GRU:
+    """A GRU with orthogonal matrices, one per gate, and zero biases, drawn from `rng` alone."""
+    cell = nn.GRU(inputs, width, batch_first=batch_first, device="meta")
+    cell = cell.to_empty(device="cpu")  # skip_init does not know recurrent layers
+    for name, weight in cell.named_parameters():
+        if name.startswith("bias"):
+            nn.init.zeros_(weight)
+        else:
+            for gate in weight.chunk(3):  # reset, update, new: each a matrix of its own
+                nn.init.orthogonal_(gate, generator=rng)
+    return cell
+
+
 class Recurrent(nn.Module):
     """A GRU over the T keypoints of a view in time order: [B, T D] -> its last state [B, width]."""
 
     def __init__(self, keypoints: int, features: int, width: int, rng: torch.Generator) -> None:
         super().__init__()
         self.shape = (keypoints, features)
-        cell = nn.GRU(features, width, batch_first=True, device="meta")
-        self.cell = cell.to_empty(device="cpu")  # skip_init does not know recurrent layers
-        for name, weight in self.cell.named_parameters():
-            if name.startswith("bias"):
-                nn.init.zeros_(weight)
-            else:
-                for gate in weight.chunk(3):  # reset, update, new: each a matrix of its own
-                    nn.init.orthogonal_(gate, generator=rng)
+        self.cell = gru(features, width, rng, batch_first=True)
 
     def forward(self, u: Tensor) -> Tensor:
         _, last = self.cell(u.unflatten(1, self.shape))

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from crosstraj.data.minibatches import Sampling, Stretches
 from crosstraj.data.rollout import Played, Rollout
+from crosstraj.nn.memory import Frames
 
 if TYPE_CHECKING:  # the losses need no environments, which need more than torch and numpy
     from crosstraj.envs import ProcgenConfig
@@ -31,11 +32,13 @@ Metrics = dict[str, Tensor]  # named 0-d tensors; numbers only when they are rec
 class Encoder(Protocol):
     """Frames [B, H, W, C] uint8 -> features [B, D]; live or gradient-free: the trainer decides.
 
+    Of an agent with a memory frames come with their histories, and the features are beliefs.
+
     `map` gives the map before the last layer and `project` is that layer; `on` is the same function
     of a target network. `networks.Encode` makes one of any network that has these.
     """
 
-    def __call__(self, frames: Tensor) -> Tensor: ...
+    def __call__(self, frames: Frames) -> Tensor: ...
 
     def map(self, frames: Tensor) -> Tensor: ...
 
@@ -143,6 +146,7 @@ class Objective(nn.Module):
     rewards: bool = False  # has `reward`
     follows: bool = False  # keeps a moving copy of the encoder, made by `attach`
     why_no_anchor: str = ""  # why a pass of it cannot hold PPO's heads in place, where it cannot
+    why_no_memory: str = ""  # why it cannot read the beliefs of an agent with a memory
     source: Source | None = None  # given to it for training; an evaluation has none
 
     def gather(self, rng: torch.Generator) -> None:

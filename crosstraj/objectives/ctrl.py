@@ -26,6 +26,7 @@ from crosstraj.errors import BadInput, check_range
 from crosstraj.health.complaints import of_clusters
 from crosstraj.health.instruments import clustering_health, spread_of
 from crosstraj.nn import heads, ops
+from crosstraj.nn.memory import Frames
 from crosstraj.nn.sinkhorn import sinkhorn
 from crosstraj.objectives.base import Clustering, Encoder, Metrics, ObjectiveConfig, RunValues
 from crosstraj.objectives.method import Method
@@ -109,7 +110,7 @@ class CTRLConfig(ObjectiveConfig):
 
 
 class Batch(NamedTuple):
-    frames: Tensor  # [F, H, W, C] uint8
+    frames: Frames  # [F, H, W, C] uint8
     action: Tensor  # [F] int64
     views: Views
     level: Tensor  # [F] the level, or where there are none a number for the fragment
@@ -146,12 +147,12 @@ class CTRL(Prototypes):
         drawn = VIEWS[c.sampling](
             done, count, c.keypoints, swap=c.swap_codes, cross=c.whole_rows, rng=rng
         )
-        steps = (rollout.action, rollout.group(), time_of(rollout.done))
-        whole = (rollout.frames(), *(part.flatten() for part in steps))
+        frames, steps = rollout.frames(), (rollout.action, rollout.group(), time_of(rollout.done))
         for index, views in enumerate(drawn):
-            views = Views(*(field.to(whole[0].device) for field in views))
-            frames, action, level, time = (part.index_select(0, views.frame) for part in whole)
-            yield Batch(frames, action, views, level, time, probe=index == 0)
+            views = Views(*(field.to(rollout.done.device) for field in views))
+            action, level, time = (part.flatten().index_select(0, views.frame) for part in steps)
+            own = frames.index_select(0, views.frame)
+            yield Batch(own, action, views, level, time, probe=index == 0)
 
     def loss(self, encode: Encoder, batch: Batch, rng: torch.Generator) -> tuple[Tensor, Metrics]:
         c, views = self.config, batch.views

@@ -18,6 +18,7 @@ from crosstraj.data.rollout import Played
 from crosstraj.errors import BadInput, check_range
 from crosstraj.nn import ops
 from crosstraj.nn.heads import linear
+from crosstraj.nn.memory import pixels
 from crosstraj.objectives.base import Encoder, Metrics, Objective, ObjectiveConfig
 from crosstraj.objectives.method import JOINT, Method
 
@@ -53,6 +54,7 @@ class Batch(NamedTuple):
 
 class CURL(Objective):
     follows = True
+    why_no_memory = "both shifts of a frame would share one memory, which tells frames apart alone"
     target: nn.Module  # the key encoder
 
     def __init__(
@@ -80,7 +82,7 @@ class CURL(Objective):
         self.target = copy.deepcopy(encoder).requires_grad_(False)
 
     def minibatches(self, rollout: Played, count: int, rng: torch.Generator) -> Iterator[Batch]:
-        frames, (steps, envs) = rollout.frames(), rollout.done.shape
+        frames, (steps, envs) = pixels(rollout.frames()), rollout.done.shape
         # Apart in time: frames of neighbouring steps are nearly equal, and would be negatives.
         for frame in scattered(steps, envs, count, rng):
             yield Batch(frames.index_select(0, frame.to(frames.device)))

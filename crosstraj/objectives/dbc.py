@@ -19,6 +19,7 @@ from crosstraj.data.rollout import Played
 from crosstraj.errors import check_range
 from crosstraj.health.complaints import collapse_of_latents
 from crosstraj.nn.heads import linear
+from crosstraj.nn.memory import Frames
 from crosstraj.objectives.base import Metrics, Objective, ObjectiveConfig
 from crosstraj.objectives.method import Method
 
@@ -56,7 +57,7 @@ class DBCConfig(ObjectiveConfig):
 
 
 class Batch(NamedTuple):
-    frames: Tensor  # [F, H, W, C] uint8
+    frames: Frames  # [F, H, W, C] uint8
     action: Tensor  # [F] int64
     reward: Tensor  # [F] as the policy learns from it
     now: Tensor  # [B] positions of frames whose next frame is here, in the same episode

@@ -27,6 +27,7 @@ from crosstraj.data.rollout import Played, Rollout
 from crosstraj.errors import check_range
 from crosstraj.nn import ops
 from crosstraj.nn.heads import linear
+from crosstraj.nn.memory import Frames
 from crosstraj.objectives.base import Metrics, Objective, ObjectiveConfig
 from crosstraj.objectives.method import Method
 from crosstraj.objectives.phases import Phase
@@ -51,7 +52,7 @@ class DIAYNConfig(ObjectiveConfig):
 
 
 class Batch(NamedTuple):
-    frames: Tensor  # [B, H, W, C] uint8
+    frames: Frames  # [B, H, W, C] uint8
     skill: Tensor  # [B] int64
 
 

@@ -20,6 +20,7 @@ from crosstraj.data.rollout import Played
 from crosstraj.errors import check_range
 from crosstraj.nn import ops
 from crosstraj.nn.heads import ResidualMLP
+from crosstraj.nn.memory import Frames
 from crosstraj.objectives.base import Metrics, Objective, ObjectiveConfig
 from crosstraj.objectives.method import JOINT, Method
 
@@ -52,7 +53,7 @@ class DRIMLConfig(ObjectiveConfig):
 
 
 class Batch(NamedTuple):
-    frames: Tensor  # [F, H, W, C] uint8
+    frames: Frames  # [F, H, W, C] uint8
     action: Tensor  # [F] int64
     now: Tensor  # [B] positions in `frames`
     later: Tensor  # [B] positions of the frames that follow, k steps on

@@ -21,6 +21,7 @@ from crosstraj.health.complaints import collapse, empty_codes, too_few_views
 from crosstraj.health.instruments import clustering_health
 from crosstraj.nn import ops
 from crosstraj.nn.heads import linear, mlp
+from crosstraj.nn.memory import pixels
 from crosstraj.objectives.base import Clustering, Encoder, Metrics, ObjectiveConfig
 from crosstraj.objectives.method import JOINT, Method
 from crosstraj.objectives.phases import Phase
@@ -84,6 +85,7 @@ class Batch(NamedTuple):
 class Proto(Prototypes):
     rewards = True
     follows = True
+    why_no_memory = "a shifted frame and the next would share one memory, which names the prototype"
     queue: Tensor  # [queue, width]
     target_encoder: nn.Module
 
@@ -104,7 +106,7 @@ class Proto(Prototypes):
         self.target_encoder = copy.deepcopy(encoder).requires_grad_(False)
 
     def minibatches(self, rollout: Played, count: int, rng: torch.Generator) -> Iterator[Batch]:
-        frames, envs = rollout.frames(), rollout.done.shape[1]
+        frames, envs = pixels(rollout.frames()), rollout.done.shape[1]
         level, time = rollout.group().flatten(), time_of(rollout.done).flatten()
         # Steps whose next frame is of the same episode, and of this rollout.
         first = (~rollout.done[:-1].cpu()).flatten().nonzero().squeeze(1)

@@ -192,6 +192,7 @@ class Batch(NamedTuple):
 
 
 class PSE(Objective):
+    why_no_memory = "its pairs of levels are played by others, whose frames have no memory of ours"
     source: PairedPlay | None
 
     def __init__(

@@ -35,6 +35,7 @@ from crosstraj.health.complaints import of_clusters
 from crosstraj.health.instruments import clustering_health, spread_of
 from crosstraj.nn import ops
 from crosstraj.nn.heads import SequenceFiLM, mlp, projection, without_statistics
+from crosstraj.nn.memory import Frames
 from crosstraj.objectives.base import Clustering, Metrics, ObjectiveConfig
 from crosstraj.objectives.method import JOINT, Method
 from crosstraj.objectives.prototypes import Prototypes, unit_rows
@@ -89,7 +90,7 @@ class SituationsConfig(ObjectiveConfig):
 
 
 class Batch(NamedTuple):
-    frames: Tensor  # [F, H, W, C] uint8, stretch by stretch
+    frames: Frames  # [F, H, W, C] uint8, stretch by stretch
     action: Tensor  # [F] int64
     stretch: Tensor  # [F] the stretch of each frame, ascending
     place: Tensor  # [F] its number there, from 0

@@ -20,6 +20,7 @@ from crosstraj.errors import BadInput, check_range
 from crosstraj.nn import ops
 from crosstraj.nn.encoders import MAP_CHANNELS, convolution
 from crosstraj.nn.heads import linear
+from crosstraj.nn.memory import pixels
 from crosstraj.objectives.base import Encoder, Metrics, Objective, ObjectiveConfig
 from crosstraj.objectives.method import JOINT, Method
 
@@ -85,6 +86,7 @@ class Dynamics(nn.Module):
 class SPR(Objective):
     follows = True
     why_no_anchor = "method=spr reads the map before the features"
+    why_no_memory = "it imagines maps, and the belief is made after them"
     target: nn.Module
 
     def __init__(
@@ -105,7 +107,7 @@ class SPR(Objective):
         self.target = copy.deepcopy(encoder).requires_grad_(False)
 
     def minibatches(self, rollout: Played, count: int, rng: torch.Generator) -> Iterator[Batch]:
-        frames, action = rollout.frames(), rollout.action.flatten()
+        frames, action = pixels(rollout.frames()), rollout.action.flatten()
         length = self.config.steps + 1
         # Windows do not overlap: each frame is encoded once.
         for frame, position, valid in windows(rollout.done.cpu(), count, length, length, rng):

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from crosstraj.errors import BadInput
 from crosstraj.nn.encoders import Encode
+from crosstraj.nn.memory import Frames
 
 WHOLE = 2**31 - 1  # more frames than any minibatch has: encoded in one piece
 
@@ -79,7 +80,7 @@ class Reading:
         self.encode: Any = encode  # with `map` and `project`, if these are called
         self.features = features
 
-    def __call__(self, frames: Tensor) -> Tensor:
+    def __call__(self, frames: Frames) -> Tensor:
         return self._checked(self._run(self.encode, frames), len(frames))
 
     def map(self, frames: Tensor) -> Tensor:
@@ -99,7 +100,7 @@ class Reading:
         piece = self.encode.piece if isinstance(self.encode, Encode) else WHOLE
         return Encode(target, live=False, piece=piece)
 
-    def _run(self, network: Callable[[Tensor], Tensor], frames: Tensor) -> Tensor:
+    def _run(self, network: Callable[[Any], Tensor], frames: Any) -> Tensor:
         try:
             return network(frames)
         except (RuntimeError, TypeError) as error:

@@ -1,5 +1,8 @@
 """What every agent is: an encoder with linear heads; how to act, nothing about learning.
 
+With a memory the encoder is recurrent (nn/memory.py): heads are linear in the belief, which is what
+is called features elsewhere, and a frame is read with what the agent remembers before it.
+
 Where values come from differs: PPO's agent (`ppo.py`) reads them off the features that its policy
 reads, DAAC's (`daac.py`) has a network for them.
 
@@ -11,7 +14,7 @@ policy of its own, and the heads begin as those of every other method.
 
 import math
 from abc import ABC, abstractmethod
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -28,14 +31,23 @@ from crosstraj.nn.encoders import (
     normalisation,
 )
 from crosstraj.nn.heads import FiLM, linear
+from crosstraj.nn.memory import Frames, RecurrentEncoder, pixels
 
 
 class Reading(Protocol):
     """An encoder, or `Encode` around one."""
 
-    def __call__(self, frames: Tensor) -> Tensor: ...
+    def __call__(self, frames: Frames) -> Tensor: ...
 
     def map(self, frames: Tensor) -> Tensor: ...
+
+
+class Opinion(NamedTuple):
+    """What an agent makes of frames."""
+
+    log_probs: Tensor  # [B, actions]
+    value: Tensor  # [B]
+    memory: Tensor  # [B, K] what it remembers after them; K = 0 without a memory
 
 
 def conditioned(film: FiLM | None, features: Tensor, context: Tensor) -> Tensor:
@@ -68,22 +80,29 @@ class Agent(nn.Module, ABC):
         split_at: SplitAt = "fc",
         pooling: Pooling = "none",
         features: int = FEATURES,
+        memory: int = 0,
+        burn_in: int = 0,
     ) -> None:
+        """memory: the width of the belief; 0: none."""
         super().__init__()
-        self.split_at = split_at
-        self.encoder = make_encoder(image, encoder, feature_norm, rng, pooling, features)
+        self.split_at, self.memory = split_at, memory
+        below = make_encoder(image, encoder, feature_norm, rng, pooling, features)
+        self.encoder: Any = below  # with `map`, where that is read
+        if memory:
+            self.encoder = RecurrentEncoder(below, features, memory, burn_in, rng)
+            features = memory
         self.top, self.reads = nn.Sequential(), features
         if split_at == "conv":
-            self.reads = self.encoder.map_size
+            self.reads = below.map_size
             last = linear(self.reads, features, math.sqrt(2), rng)
             self.top = nn.Sequential(last, nn.ReLU(), normalisation(feature_norm, features))
         self.policy = linear(features, actions, 0.01, rng)
         self.value = linear(features, 1, 1.0, rng)
         self.film = FiLM(context, features, rng) if context else None
 
-    def read(self, encode: Reading, frames: Tensor) -> Tensor:
+    def read(self, encode: Reading, frames: Frames) -> Tensor:
         """What the agent reads of an encoder: its features, or its map where the cut is there."""
-        return encode(frames) if self.split_at == "fc" else encode.map(frames).flatten(1)
+        return encode(frames) if self.split_at == "fc" else encode.map(pixels(frames)).flatten(1)
 
     def seen(self, features: Tensor, context: Tensor) -> Tensor:
         """What was read, under the skill that is followed: what the heads are linear in."""
@@ -95,13 +114,13 @@ class Agent(nn.Module, ABC):
         return logits.log_softmax(-1)
 
     @abstractmethod
-    def decide(self, frames: Tensor, features: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
-        """Log-probabilities [B, actions] and values [B] of frames, and of what was read of them."""
+    def decide(self, frames: Frames, features: Tensor, context: Tensor) -> Opinion:
+        """The opinion on frames, and on what was read of them."""
 
     @torch.inference_mode()
     def act(
         self,
-        frames: Tensor,
+        frames: Frames,
         context: Tensor | None = None,
         rng: torch.Generator | None = None,
         *,
@@ -110,14 +129,15 @@ class Agent(nn.Module, ABC):
         """One decision per frame [B, H, W, C] uint8, sampled from the policy with `rng`.
 
         Without `rng`, or `greedy`: the most probable action. A method with skills (DIAYN) needs one
-        for each frame: context [B, skills], one-hot.
+        for each frame: context [B, skills], one-hot. An agent with a memory needs what it has seen
+        before: act(remembered.before(frames)), as `Remembered` keeps it.
         """
         if context is None:
             if self.film is not None:
                 raise BadInput("this policy follows skills: give act(frames, context), one-hot")
             context = torch.zeros(len(frames), 0, device=frames.device)
         features = self.read(self.encoder, frames)
-        log_probs, value = self.decide(frames, features, context)
+        log_probs, value, memory = self.decide(frames, features, context)
         if not log_probs.isfinite().all():  # the weights are finite: every step has looked
             raise NonFinite("the policy's probabilities are not finite")
         if greedy or rng is None:
@@ -127,10 +147,10 @@ class Agent(nn.Module, ABC):
             action = log_probs.exp().cpu().multinomial(1, generator=rng).squeeze(-1)
         action = action.to(log_probs.device)
         log_prob = log_probs.gather(-1, action[:, None]).squeeze(-1)
-        return Decision(action, log_prob, value, features)
+        return Decision(action, log_prob, value, features, memory)
 
     @torch.inference_mode()
-    def judge(self, frames: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
+    def judge(self, frames: Frames, context: Tensor) -> tuple[Tensor, Tensor]:
         """Values and features of frames in which no action is taken; draws nothing."""
         features = self.read(self.encoder, frames)
-        return self.decide(frames, features, context)[1], features
+        return self.decide(frames, features, context).value, features

@@ -6,12 +6,13 @@ GAE and as targets. An objective, if there is one, trains the policy network's e
 network's is always trained by its own loss.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, Self
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from crosstraj.errors import check_range
 from crosstraj.nn.encoders import (
@@ -23,7 +24,8 @@ from crosstraj.nn.encoders import (
     make_encoder,
 )
 from crosstraj.nn.heads import FiLM, linear
-from crosstraj.policies.agent import Agent, conditioned
+from crosstraj.nn.memory import Frames, RecurrentEncoder
+from crosstraj.policies.agent import Agent, Opinion, conditioned
 from crosstraj.policies.experience import Experience, PolicyConfig, backward_in_pieces
 from crosstraj.policies.policy import Policy
 from crosstraj.policies.ppo import policy_terms, value_error
@@ -94,6 +96,8 @@ class DAACAgent(Agent):
         split_at: SplitAt = "fc",
         pooling: Pooling = "none",
         features: int = FEATURES,
+        memory: int = 0,
+        burn_in: int = 0,
     ) -> None:
         super().__init__(
             image,
@@ -105,14 +109,22 @@ class DAACAgent(Agent):
             split_at=split_at,
             pooling=pooling,
             features=features,
+            memory=memory,
+            burn_in=burn_in,
         )
         self.actions = actions
-        self.advantage = linear(features + actions, 1, 1.0, rng)
-        self.value_encoder = make_encoder(image, encoder, feature_norm, rng, pooling, features)
+        self.advantage = linear((memory or features) + actions, 1, 1.0, rng)
+        below = make_encoder(image, encoder, feature_norm, rng, pooling, features)
+        self.value_encoder: nn.Module = below
+        if memory:  # each network has its own, side by side
+            self.value_encoder = RecurrentEncoder(below, features, memory, burn_in, rng, position=1)
+            features, self.memory = memory, 2 * memory
         self.value_film = FiLM(context, features, rng) if context else None
 
-    def decide(self, frames: Tensor, features: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
-        return self.log_probs(features, context), self.values(frames, context)
+    def decide(self, frames: Frames, features: Tensor, context: Tensor) -> Opinion:
+        read, width = self.value_encoder(frames), self.memory // 2
+        memory = torch.cat([features[:, :width], read[:, :width]], dim=1)
+        return Opinion(self.log_probs(features, context), self.values(read, context), memory)
 
     def advantages(self, features: Tensor, context: Tensor, action: Tensor) -> Tensor:
         """A(o, a) [B] as the policy network sees it."""
@@ -120,9 +132,9 @@ class DAACAgent(Agent):
         estimate: Tensor = self.advantage(torch.cat([self.seen(features, context), taken], dim=-1))
         return estimate.squeeze(-1)
 
-    def values(self, frames: Tensor, context: Tensor) -> Tensor:
-        """V(o) [B], from the value network alone."""
-        seen = conditioned(self.value_film, self.value_encoder(frames), context)
+    def values(self, read: Tensor, context: Tensor) -> Tensor:
+        """V(o) [B], from what the value network's own encoder reads of frames."""
+        seen = conditioned(self.value_film, read, context)
         value: Tensor = self.value(seen)
         return value.squeeze(-1)
 
@@ -173,13 +185,21 @@ class DAAC(Policy[DAACAgent]):
     def value_epochs(self, rollouts: int) -> int:
         return 0 if rollouts % self.config.value_every else self.config.value_epochs
 
+    @property
+    def value_encoder(self) -> nn.Module:
+        return self.agent.value_encoder
+
     def value_backward(
-        self, frames: Tensor, all_steps: Experience, index: Tensor, piece: int
+        self,
+        features_of: Callable[[Tensor], Tensor],
+        all_steps: Experience,
+        index: Tensor,
+        piece: int,
     ) -> Tensor:
         steps = all_steps.at(index)
 
         def loss_of(part: Tensor) -> tuple[Tensor, tuple[Tensor]]:
-            old, read = steps.at(part), frames.index_select(0, index.index_select(0, part))
+            old, read = steps.at(part), features_of(index.index_select(0, part))
             error = value_error(self.agent.values(read, old.context), old, self.config.clip)
             return error, (error,)
 

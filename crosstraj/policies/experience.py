@@ -1,7 +1,7 @@
 """What every policy learns from: the steps of a rollout with their advantages, in minibatches."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple, Self
 
 import torch
@@ -58,6 +58,10 @@ class PolicyConfig:
     def for_game(self, game: str, *, per_game: bool = False) -> Self:
         """The values to play this game with, where a table of games is asked for, now or before."""
         return self
+
+    def in_stretches(self, length: int) -> Self:
+        """These values, in stretches of about this length where they are not in any."""
+        return replace(self, stretch=self.stretch or length)
 
     def instead_of(self, other: "PolicyConfig") -> Self:
         """These values, where they take the place of another policy's."""

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from crosstraj.policies.agent import Agent
 from crosstraj.policies.experience import Experience, backward_in_pieces
@@ -53,8 +53,20 @@ class Policy(ABC, Generic[Kind]):
         """Passes of a network for values alone over the rollout after so many; 0: none."""
         return 0
 
+    @property
+    def value_encoder(self) -> nn.Module:
+        """The encoder of that network."""
+        raise NotImplementedError
+
     def value_backward(
-        self, frames: Tensor, all_steps: Experience, index: Tensor, piece: int
+        self,
+        features_of: Callable[[Tensor], Tensor],
+        all_steps: Experience,
+        index: Tensor,
+        piece: int,
     ) -> Tensor:
-        """Adds the gradient of that network's loss on one minibatch; returns the loss."""
+        """Adds the gradient of that network's loss on one minibatch; returns the loss.
+
+        features_of: what its encoder reads of some steps.
+        """
         raise NotImplementedError

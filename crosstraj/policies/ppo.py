@@ -1,13 +1,14 @@
 """PPO (Schulman et al., 2017) as practised on Procgen, with the clipped value loss."""
 
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple, Self
 
 import torch
 from torch import Tensor
 
 from crosstraj.errors import BadInput
-from crosstraj.policies.agent import Agent
+from crosstraj.nn.memory import Frames
+from crosstraj.policies.agent import Agent, Opinion
 from crosstraj.policies.experience import Experience, PolicyConfig
 from crosstraj.policies.policy import Policy
 
@@ -31,6 +32,9 @@ class PPOConfig(PolicyConfig):
                 "whose advantages must not be centred there; add policy.advantages=rollout"
             )
 
+    def in_stretches(self, length: int) -> Self:
+        return replace(self, stretch=self.stretch or length, advantages="rollout")
+
 
 class PPOAgent(Agent):
     """Policy and values, both linear in the same features."""
@@ -40,8 +44,8 @@ class PPOAgent(Agent):
         seen = self.seen(features, context)
         return self.policy(seen).log_softmax(-1), self.value(seen).squeeze(-1)
 
-    def decide(self, frames: Tensor, features: Tensor, context: Tensor) -> tuple[Tensor, Tensor]:
-        return self.heads(features, context)
+    def decide(self, frames: Frames, features: Tensor, context: Tensor) -> Opinion:
+        return Opinion(*self.heads(features, context), memory=features[:, : self.memory])
 
 
 class PolicyTerms(NamedTuple):

@@ -12,7 +12,7 @@ from typing import Any
 
 from crosstraj.config.dotted import dotted, identity_of
 from crosstraj.config.groups import LevelSplit
-from crosstraj.config.presets import preset
+from crosstraj.config.presets import preset, with_gru
 from crosstraj.config.stored import to_dict
 from crosstraj.envs import GAMES
 from crosstraj.errors import BadInput
@@ -186,9 +186,10 @@ def changed_values(config: dict[str, Any]) -> dict[str, Any] | None:
     """Values that are not those of the run's preset; None if this version does not know it."""
     try:
         start = replace(preset(config["method"], config["preset"]), env=config["env"])
+        start = with_gru(start) if config.get("memory") == "gru" else start
     except BadInput:
         return None
-    base = dotted(to_dict(start))
+    base = dotted(to_dict(start)) | {"memory": "none"}  # named, but not what comes with it
     return {
         name: value
         for name, value in dotted(config).items()

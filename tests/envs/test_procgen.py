@@ -20,7 +20,7 @@ from crosstraj.envs import (
     savable,
     split_levels,
 )
-from crosstraj.envs.procgen import LEVEL_LIMIT
+from crosstraj.envs.procgen import LEVEL_LIMIT, MEMORY_GAMES
 from crosstraj.envs.saved_games import State
 from crosstraj.errors import BadInput
 from tests.envs.games import EASY, HARD, INFO, digest, played, procgen
@@ -41,6 +41,18 @@ def test_every_game_plays_in_both_modes(game: str, config: ProcgenConfig) -> Non
     rows = played(envs, 20)
     assert any((row[0] != first).any() for row in rows)
     assert all(level in range(200) for level in info["level_seed"])
+
+
+@pytest.mark.parametrize("game", MEMORY_GAMES)
+def test_memory_mode_has_levels_of_its_own_and_resumes(game: str) -> None:
+    mode = ProcgenConfig(mode="memory")
+    envs = procgen(game, 3, mode)
+    assert (envs.reset()[0] != procgen(game, 3, EASY).reset()[0]).any()
+    played(envs, 5)
+    state = envs.get_state()
+    expected = digest(played(envs, 10))
+    envs.set_state(state)
+    assert digest(played(envs, 10)) == expected
 
 
 def test_easy_and_hard_levels_differ() -> None:
@@ -370,6 +382,7 @@ def test_a_state_that_does_not_fit_is_refused_and_changes_nothing(
         (lambda: ProcgenConfig(first_level=-1), "first_level=-1"),
         (lambda: ProcgenConfig(first_level=2**31 - 201), "must stay below 2147483647"),
         (lambda: ProcgenConfig(mode="heavy"), "unknown Procgen mode 'heavy'"),  # type: ignore[arg-type]
+        (lambda: procgen("coinrun", config=ProcgenConfig(mode="memory")), "is not for coinrun"),
         (lambda: procgen("coinrum"), "did you mean 'coinrun'"),
         (lambda: procgen("coinrun", 0), "num_envs=0"),
         (lambda: procgen("coinrun", threads=-1), "threads=-1"),

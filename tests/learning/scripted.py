@@ -69,6 +69,8 @@ def frame(row: int, episode: int, step: int) -> Array:
 class Still:
     """Takes action 0 always, and remembers which (row, episode) it was shown."""
 
+    memory = 0
+
     def __init__(self) -> None:
         self.shown: set[tuple[int, int]] = set()
 

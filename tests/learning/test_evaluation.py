@@ -38,6 +38,8 @@ from tests.learning.scripted import NO_SKILLS, SIDE, Array, Scripted, Still, fra
 class Dice:
     """Takes any of Procgen's actions."""
 
+    memory = 0
+
     def act(
         self, frames: Tensor, context: Tensor, rng: torch.Generator, *, greedy: bool = False
     ) -> Decision:

@@ -175,6 +175,8 @@ def test_evaluation_follows_a_fresh_skill_in_each_episode():
     seen: list[tuple[list[int], list[int]]] = []
 
     class Player:
+        memory = 0
+
         def act(self, frames: Tensor, context: Tensor, g: Any, *, greedy: bool = False) -> Decision:
             seen.append((frames[:, 0, 0, 0].tolist(), context.argmax(1).tolist()))
             zeros = torch.zeros(len(frames))
@@ -250,10 +252,11 @@ def test_values_depend_on_the_skill_in_each_state():
     daac = DAACAgent((4, 4, 3), 2, encoder="laptop", feature_norm="none", context=2, rng=rng())
     frames = torch.randint(256, (64, 4, 4, 3), generator=rng(8), dtype=torch.uint8)
     with torch.no_grad():
-        assert second_difference(daac.values, frames) > 1e-5  # untrained; a bias would give 1e-8
+        read = daac.value_encoder(frames)
+        assert second_difference(daac.values, read) > 1e-5  # untrained; a bias would give 1e-8
     owned = {id(p) for name, p in daac.named_parameters() if name.startswith(daac.value_network)}
     used = torch.autograd.grad(
-        daac.values(frames, torch.eye(2)[torch.arange(64) % 2]).sum(),
+        daac.values(daac.value_encoder(frames), torch.eye(2)[torch.arange(64) % 2]).sum(),
         [p for p in daac.parameters() if id(p) not in owned],
         allow_unused=True,
     )

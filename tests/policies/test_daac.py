@@ -149,7 +149,7 @@ def test_the_values_loss_is_half_the_larger_square_of_raw_targets(piece):
     agent, data = agent_of(learner_for(small("daac"))), random_experience(12)
     frames = torch.randint(256, (12, 4, 4, 3), generator=rng(2), dtype=torch.uint8)
     index = torch.tensor([5, 0, 11, 7, 2])
-    value = agent.values(frames[index], data.context[index])
+    value = agent.values(agent.value_encoder(frames[index]), data.context[index])
     old, target = data.value[index], data.target[index]
     errors = []
     for v, o, r in zip(value, old, target, strict=True):
@@ -160,7 +160,11 @@ def test_the_values_loss_is_half_the_larger_square_of_raw_targets(piece):
     gradients = {n: p.grad.clone() for n, p in agent.named_parameters() if p.grad is not None}
     assert all(name.startswith(agent.value_network) for name in gradients)
     agent.zero_grad()
-    error = DAAC(agent, DAACConfig()).value_backward(frames, data, index, piece)
+
+    def features_of(index):
+        return agent.value_encoder(frames[index])
+
+    error = DAAC(agent, DAACConfig()).value_backward(features_of, data, index, piece)
     torch.testing.assert_close(error, expected.detach(), atol=1e-6, rtol=1e-5)
     for name, parameter in agent.named_parameters():
         if name in gradients:

@@ -21,8 +21,9 @@ from crosstraj.data.collect import Collector
 from crosstraj.data.minibatches import VIEWS
 from crosstraj.errors import BadInput
 from crosstraj.learning.evaluation import Examiner
-from crosstraj.learning.load import load
+from crosstraj.learning.load import load, refuse_memory
 from crosstraj.nn.encoders import Encode
+from crosstraj.nn.memory import pixels
 from crosstraj.objectives.base import Clustering
 from crosstraj.randomness import Streams
 
@@ -41,6 +42,7 @@ def probe(
     config = replace(config, seed=seed, evaluation=shape)
     envs, streams = Examiner(config).pool(levels).envs, Streams(seed)
     clustering = objective.clustering()
+    refuse_memory(agent, run, "margins are measured by changing one frame")
     if clustering is None:
         raise BadInput(
             f"{run} has no clusters: it was trained with {config.method}; margins are measured "
@@ -70,7 +72,7 @@ def probe(
     rollout = collector.collect(agent)
     points = draw_points(clustering, rollout.done.cpu(), config, streams.objective)
     encode = Encode(agent.encoder, live=False, piece=config.machine.piece)
-    played = rollout.frames(), rollout.action.flatten()
+    played = pixels(rollout.frames()), rollout.action.flatten()
     found = look(clustering, encode, *played, points.to(device), streams.objective, seed)
     return found, {
         "run": run.resolve().name,

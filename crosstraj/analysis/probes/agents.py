@@ -12,7 +12,7 @@ from crosstraj.analysis.probes.linear import Floats
 from crosstraj.config.dotted import dotted
 from crosstraj.config.stored import to_dict
 from crosstraj.errors import BadInput
-from crosstraj.learning.load import Trained, load, read_config, untrained
+from crosstraj.learning.load import Trained, load, read_config, refuse_memory, untrained
 from crosstraj.nn.encoders import Encode
 
 SAME = ("env", "frame_stack", "procgen", "ising", "gymnasium")  # what decides levels and frames
@@ -29,6 +29,7 @@ class Judged(NamedTuple):
 def judged(run: Path, step: int | None) -> Judged:
     """A run's agent with the weights of a snapshot, or of the newest checkpoint."""
     trained = load(run, step)
+    refuse_memory(trained.agent, run, "probes read frames that lie apart")
     if not all(weight.isfinite().all() for weight in trained.agent.state_dict().values()):
         raise BadInput(
             f"the weights of {run} at {trained.frames} frames are not finite; choose an earlier "
