@@ -20,14 +20,16 @@ FIELD, SIDE = 9, 64  # pixels
 def make(of: str, **options: Any) -> Any:
     """The environment of that id, with a view in pixels."""
     drawn = RGBImgPartialObsWrapper(gymnasium.make(of, **options), tile_size=FIELD)
-    height, width, _ = drawn.observation_space["image"].shape
+    seen = drawn.observation_space
+    assert isinstance(seen, Dict)
+    height, width, _ = seen["image"].shape or (0, 0, 0)
     lines = ((0, SIDE - height), (0, SIDE - width), (0, 0))
 
     def framed(parts: dict[str, Any]) -> dict[str, Any]:
         return {**parts, "image": np.pad(parts["image"], lines)}
 
     image = Box(0, 255, (SIDE, SIDE, 3), np.uint8)
-    space = Dict({**drawn.observation_space.spaces, "image": image})
+    space = Dict({**seen.spaces, "image": image})
     return TransformObservation(drawn, framed, space)
 
 
