@@ -82,10 +82,10 @@ outside-check: $(READY)
 	$(BIN)/python -m tools.outside_check results/ppo-starpilot results/outside/*
 
 .PHONY: learning results
-# The pages on what CTRL learns and on the searches behind it, tables and numbers from results/.
+# The pages that have tables and numbers from results/.
 learning: $(READY)
-	$(BIN)/python -m tools.fill_docs docs/learning.in.md docs/learning.md
-	$(BIN)/python -m tools.fill_docs docs/searches.in.md docs/searches.md
+	for page in learning searches environments; do \
+		$(BIN)/python -m tools.fill_docs docs/$$page.in.md docs/$$page.md || exit; done
 
 # The curves and the report of the runs kept in results/, and the page on learning.
 results: $(READY) outside-check learning
@@ -105,6 +105,6 @@ torture: $(READY)
 	$(BIN)/python -m tests.torture
 
 .PHONY: torture-cluster
-# Nodes and drivers killed under real runs on a simulated cluster: at most 30 minutes.
+# Nodes and drivers killed under real runs on a simulated cluster: 20 minutes, never more than 30.
 torture-cluster: $(READY)
 	$(BIN)/python -m tests.torture_cluster

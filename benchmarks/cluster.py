@@ -22,7 +22,8 @@ GAMES = (
     *("heist", "jumper", "leaper", "maze", "miner", "ninja", "plunder", "starpilot"),
 )
 METHODS = ("ppo", "daac", "ctrl", "curl", "spr", "driml", "dbc", "proto", "diayn")
-SIZES = {360: (8, 5), 720: (16, 5), 1440: (16, 10)}  # games and seeds, times nine methods
+# Games and seeds, times nine methods.
+SIZES = {36: (2, 2), 360: (8, 5), 720: (16, 5), 1440: (16, 10)}
 FRAMES = 8_000_000
 STAND_IN = """
 mkdir -p "$2/$0" && sleep {seconds} &&
@@ -109,7 +110,9 @@ def simulated(nodes: int, cpus: int) -> Any:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cluster", description=__doc__)
-    parser.add_argument("--runs", type=int, nargs="+", choices=list(SIZES), default=list(SIZES))
+    parser.add_argument(
+        "--runs", type=int, nargs="+", choices=list(SIZES), default=[360, 720, 1440]
+    )
     parser.add_argument("--seconds", type=float, default=2.0, help="of a stand-in")
     parser.add_argument("--nodes", type=int, default=4)
     parser.add_argument("--cpus", type=int, default=4, help="of a node, in Ray's books")

@@ -136,7 +136,7 @@ class CTRLCallback(BaseCallback):
             self.logger.record(f"ctrl/{name}", number)
 
 
-# The first part makes Gymnasium import a module, which registers MiniGrid in pixels, 63 x 63 x 3.
+# The first part makes Gymnasium import a module, which registers MiniGrid in pixels, 64 x 64 x 3.
 ENV = "crosstraj.envs.minigrid_pixels:crosstraj/MiniGrid-DoorKey-5x5-v0"
 
 

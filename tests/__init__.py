@@ -12,6 +12,7 @@ Named for what they show, because that takes several modules:
     examples/test_sb3.py: CTRL in Stable-Baselines3, `examples/sb3_ppo_ctrl.py`
     examples/test_torchrl.py: CTRL in TorchRL, `examples/torchrl_ppo_ctrl.py`
     experiments/cluster/test_cluster.py: runs on a cluster of several nodes
+    experiments/cluster/test_torture.py: what `make torture-cluster` calls lost
     learning/test_belief.py: a memory while a run acts, learns, is judged and goes on
     learning/test_nonfinite.py: what is not finite, from the reward to the last save
     learning/test_one_pass.py: objectives that read the frames of the policy's minibatches

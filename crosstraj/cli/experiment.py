@@ -38,7 +38,7 @@ class ExperimentArguments:
     table: bool = False
     """Only make the table and figure from the runs there are."""
     random: bool = False
-    """Only measure random play, which the table `paired` needs, and keep the result."""
+    """Only measure random play, which the table `paired` is made with, and keep the result."""
     only: str = ""
     """Only the runs with this text in VARIANT/GAME/sSEED."""
     scale: float | None = None
@@ -132,6 +132,8 @@ def run_and_tabulate(
     from crosstraj.experiments.tables.make import make_table
 
     trouble = None if given.table else run(plan, wanted, given)
+    if plan.table == "paired" and not given.table:
+        play_at_random(plan, wanted)  # what its gains are measured by
     if given.keep:
         keep(jobs)
     for path in make_table(plan, jobs, given.out or default_out(plan)):

@@ -5,17 +5,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from crosstraj.config.dotted import override
-from crosstraj.config.presets import started
+from crosstraj.config.presets import DECIDING, started
 from crosstraj.config.quotas import with_fitting_envs
 from crosstraj.config.values import Config
 from crosstraj.disk import make_directory, write_whole
 from crosstraj.envs import check_env_name
 from crosstraj.errors import BadInput
 from crosstraj.experiments.kept import check_kept, kept_file
-from crosstraj.experiments.plan import Planned
+from crosstraj.experiments.plan import Planned, Value
 from crosstraj.learning.load import place_of
 from crosstraj.runs.read import as_kept, stored, summary
 from crosstraj.runs.tail import last_row
+
+Starts = dict[tuple[Value | None, ...], Config]  # by the values of DECIDING
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,9 +82,10 @@ def prepare(runs: Sequence[Planned], place: Path, kept: Path | None = None) -> l
     A value that does not fit is refused here, and so is a kept file of other values.
     """
     jobs: dict[Path, Job] = {}
+    starts: Starts = {}
     for run in runs:
         try:
-            config = configure(run, place)
+            config = configure(run, place, starts)
         except BadInput as error:
             raise BadInput(f"variant {run.variant!r}: {error}") from None
         directory, _ = place_of(config)
@@ -100,8 +103,15 @@ def prepare(runs: Sequence[Planned], place: Path, kept: Path | None = None) -> l
     return list(jobs.values())
 
 
-def configure(run: Planned, place: Path) -> Config:
-    """The configuration that the run's command would make."""
+def configure(run: Planned, place: Path, starts: Starts | None = None) -> Config:
+    """The configuration that the run's command would make.
+
+    `starts` keeps what runs of one method and game have in common, which is most of the work.
+    """
     values = run.values | {"env": run.game, "seed": run.seed, "saving.runs": str(place)}
-    start = started(values)
+    starts = {} if starts is None else starts
+    deciding = tuple(values.get(name) for name in DECIDING)
+    if deciding not in starts:
+        starts[deciding] = started(values)
+    start = starts[deciding]
     return override(start, with_fitting_envs(values, start.evaluation.envs))

@@ -12,6 +12,7 @@ from typing import Any
 
 from crosstraj.config.dotted import override
 from crosstraj.config.presets import DECIDING, started
+from crosstraj.config.quotas import with_fitting_envs
 from crosstraj.config.values import Config
 from crosstraj.envs import check_env_name
 from crosstraj.errors import naming_extras
@@ -31,7 +32,7 @@ def preset(method: str = "ctrl", name: str = "default", **values: Any) -> Config
     """
     deciding = {"method": method, "preset": name} | values
     config = started({key: value for key, value in deciding.items() if key in DECIDING})
-    return override(config, values)
+    return override(config, with_fitting_envs(values, config.evaluation.envs))
 
 
 def train(config: Config, *, allow_inexact: bool = False) -> Path:
@@ -40,7 +41,7 @@ def train(config: Config, *, allow_inexact: bool = False) -> Path:
     Called again it goes on where it was stopped, and returns at once where it is done.
     """
     with naming_extras():
-        check_env_name(config.env)
+        check_env_name(config.env, config.gymnasium)
         title = f"{config.method} on {config.env}, seed {config.seed}"
         with (
             Stop() as stop,

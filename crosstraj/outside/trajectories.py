@@ -160,7 +160,7 @@ def _from_one_hot(actions: Tensor) -> Tensor:
 
 def _whole(name: str, values: Tensor) -> Tensor:
     """int64 from 0 on; whole numbers that are kept as floats are what they mean."""
-    if values.dtype.is_floating_point and not (values == values.round()).all():
+    if values.dtype.is_floating_point and not (values - values.round() == 0).all():
         raise BadInput(f"{name} are {_kind(values)} and not whole: give numbers from 0 on")
     least = values.min()
     if least < 0:

@@ -246,3 +246,20 @@ def test_a_stopped_experiment_saves_exits_as_its_runs_do_and_goes_on(tmp_path: P
         "**Partial**: 0 of 2 runs are finished, 1 more have begun"
         in (tmp_path / "out" / "table.md").read_text()
     )
+
+
+@pytest.mark.parametrize(("words", "played"), [((), 1), (("--table",), 0)])
+def test_a_paired_table_is_made_after_random_play_was_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], played: int
+) -> None:
+    """One command makes all of it; --table only looks at what there is."""
+    text = SMALL.replace("[base]", 'table = "paired"\nbaseline = "frozen"\n\n[base]')
+    seen: list[str] = []
+    monkeypatch.setattr(experiment, "run", lambda *_: seen.append("run"))
+    monkeypatch.setattr(experiment, "play_at_random", lambda *_: seen.append("random"))
+    monkeypatch.setattr(
+        "crosstraj.experiments.tables.make.make_table", lambda *_: seen.append("table") or []
+    )
+    places = ["--runs", str(tmp_path / "runs"), "--kept", str(tmp_path / "kept")]
+    experiment.experiment([str(write(tmp_path, text)), *places, *words])
+    assert seen == ["run", "random"] * played + ["table"]

@@ -152,7 +152,7 @@ def test_a_level_of_minigrid_is_what_gymnasium_begins_with_that_seed() -> None:
     alone = gymnasium.make(f"crosstraj.envs.minigrid_pixels:{ROOMS}")
     assert len(firsts) > 8
     for frame, level in firsts:
-        assert frame.shape == (63, 63, 3)
+        assert frame.shape == (64, 64, 3)
         assert (alone.reset(seed=level)[0]["image"] == frame).all()
 
 

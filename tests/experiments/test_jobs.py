@@ -1,12 +1,18 @@
 """Runs of an experiment: a value means the same in a file and on the command line."""
 
+import collections
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from crosstraj.cli.train import train
+from crosstraj.config.methods import METHODS
+from crosstraj.envs import GAMES
 from crosstraj.errors import BadInput
+from crosstraj.experiments import jobs as module
+from crosstraj.experiments.cluster import driver
 from crosstraj.experiments.file import read
 from crosstraj.experiments.jobs import configure, prepare
 from crosstraj.policies.daac import DAACConfig
@@ -56,6 +62,41 @@ def test_a_variant_may_have_another_policy_with_that_policys_own_values(
     bad = read(write(tmp_path, text.replace("'daac'", "'dac'"))).runs()
     with pytest.raises(BadInput, match="did you mean 'daac'"):
         prepare(bad, tmp_path)
+
+
+def test_a_driver_finds_its_place_among_1440_runs_without_much_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counted, not timed: a second of the processor here, where 10 are allowed."""
+    methods = [name for name in METHODS if name not in ("pse", "ppo")][:9]
+    text = (
+        f'name = "main"\ntitle = "Main"\nreproduces = "Nothing."\nframes = 100_000\n'
+        f"games = {json.dumps(GAMES)}\nseeds = {list(range(10))}\n"
+        f"methods = {json.dumps(methods)}\n"
+    )
+    counts = collections.Counter[str]()
+
+    def counted(name: str) -> None:
+        real = getattr(module, name)
+
+        def call(*arguments: Any) -> Any:
+            counts[name] += 1
+            return real(*arguments)
+
+        monkeypatch.setattr(module, name, call)
+
+    for name in ("started", "summary", "last_row"):
+        counted(name)
+    jobs = prepare(read(write(tmp_path, text)).runs(), tmp_path / "runs")
+    assert len(jobs) == 1440
+    assert counts == {"started": 144}  # not for each seed
+    for job in jobs:
+        job.directory.mkdir(parents=True)
+        (job.directory / "summary.json").write_text('{"frames": 900000, "unseen_return": 1}')
+    nowhere = driver.Cluster("nowhere:1")  # all is done, so nobody asks for it
+    assert driver.run_all(jobs, nowhere, allow_inexact=False, title="main") is None
+    assert counts["summary"] <= 4 * 1440
+    assert counts["last_row"] == 0  # no log is read of what is finished
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

@@ -57,6 +57,8 @@ def test_values_are_those_of_the_method_its_preset_and_its_policy() -> None:
     assert ct.preset("daac", env="maze", **{"policy.per_game": True}) == chosen_preset(
         words.split()
     )
+    few = ct.preset("ppo", **{"evaluation.episodes": 6}).evaluation
+    assert (few.episodes, few.envs) == (6, 6)  # as the command line has it
     paper = ct.preset("ctrl", "paper")
     assert paper == chosen_preset(["--method", "ctrl", "--preset", "paper"]) != ct.preset("ctrl")
 

@@ -151,6 +151,7 @@ REFUSED = {
     "there is nothing in them": {"frames": IMAGES[:0]},
     "actions go down to -1": {"actions": torch.full((STEPS, ENVS), -1)},
     "actions are float32 and not whole": {"actions": torch.full((STEPS, ENVS), 0.5)},
+    "skills are float32 and not whole": {"skills": torch.full((STEPS, ENVS), torch.inf)},
     "actions have the shape [5, 3, 2] and are not one-hot": {"actions": torch.ones(STEPS, ENVS, 2)},
     "actions has the shape [4, 3], and the frames have [S, N] = [5, 3]": {
         "actions": torch.zeros(STEPS - 1, ENVS)

@@ -32,6 +32,11 @@ class Needs:
         for name, amount in self.resources.items():
             if not 0 < amount < math.inf:
                 raise BadInput(f"cluster.resources.{name}={amount:g}: must be above 0")
+        if not (self.cpus or self.gpus or self.resources):
+            raise BadInput(
+                "cluster.cpus=0: a run that asks for nothing is given to a node with all the "
+                "others at once; say at least 1, or which GPU or resource it takes"
+            )
         if self.gpus > 1 and self.gpus != int(self.gpus):
             raise BadInput(f"cluster.gpus={self.gpus:g}: above 1 it must be a whole number")
 

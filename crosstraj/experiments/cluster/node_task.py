@@ -20,6 +20,7 @@ import ray
 from crosstraj.errors import BadInput, Owned, Unsaved
 from crosstraj.experiments.cluster.actors import caller
 from crosstraj.experiments.cluster.owners import (
+    ANSWER,
     STOPPED,
     Answer,
     Ask,
@@ -34,6 +35,7 @@ from crosstraj.runs.tail import last_words
 LOOK = 0.5  # seconds between two looks at the child
 WAIT = 2.0  # seconds before asking again for what somebody else owns
 GRACE = 60.0  # seconds for a child to save when it is asked to stop
+REST = 10.0  # seconds before a save is sent again to a shelf that did not take it
 
 # Ray's worker has threads, so nothing of ours may run between fork and exec: a small program asks
 # the kernel for death with its parent (PR_SET_PDEATHSIG is 1), then becomes the run.
@@ -73,7 +75,7 @@ class Outcome(NamedTuple):
 
 def work(order: Order, registry: Any, shelf: Any) -> Outcome:
     """The task: the exit code of the run, once it has ended here."""
-    ask = caller(registry, order.lease / 5)
+    ask = caller(registry, ANSWER * order.lease)
     who = myself(order.owned, order.session)
     while True:
         asked = time.monotonic()
@@ -103,6 +105,7 @@ class Turn:
         if shelf:
             self.courier = Courier(caller(shelf, None), order.name, held.token, self.place)
         self.log = self.place / f"{order.name}.log"
+        self.rested, self.wrong = 0.0, ""  # when to send again, and what was wrong before
 
     def _let_go(self) -> None:
         if self.child is not None:
@@ -142,8 +145,8 @@ class Turn:
             elif self.lease.stop.is_set() and deadline == float("inf"):
                 deadline = time.monotonic() + GRACE
                 child.terminate()
-            elif self.courier and (wrong := self.courier.put_news()):
-                self._note(f"this save could not be put on the shelf: {wrong}")
+            elif self.courier and time.monotonic() >= self.rested:
+                self._put_news(self.courier)
 
     def _start(self) -> subprocess.Popen[bytes]:
         first, *rest = self.order.command
@@ -168,6 +171,18 @@ class Turn:
             except subprocess.TimeoutExpired:
                 self.child.kill()
                 self.child.wait()
+
+    def _put_news(self, courier: Courier) -> None:
+        """What the run has saved; a shelf that does not take it is asked again, not at every look.
+
+        It is noted once: the log is for the words of the run.
+        """
+        wrong = courier.put_news()
+        if wrong:
+            self.rested = time.monotonic() + REST
+            if wrong != self.wrong:
+                self._note(f"this save could not be put on the shelf: {wrong}")
+        self.wrong = wrong
 
     def _put_back(self) -> str:
         """The last state; the run is done only when it has arrived. What is here goes with it."""

@@ -17,6 +17,9 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 SECONDS = 30.0  # of a lease
+# Parts of a lease. A holder asks again for it so often, waits so long for an answer, and believes
+# in it for so long: the three together stay below 1, with time left for its process to die.
+RENEW, ANSWER, BELIEVE = 0.1, 0.2, 0.6
 STOPPED = 128 + signal.SIGTERM  # the exit code of a run that was asked to stop, and saved
 Ask = Callable[..., Any]  # ask("method", *arguments): a call of the registry or the shelf
 
@@ -124,9 +127,13 @@ class Registry:
         mine = [(who, end) for who, end in self.held.values() if who.session == session]
         return {who.key: who.token for who, end in mine if end > now}
 
-    def idle(self) -> bool:
+    def close(self) -> bool:
+        """Is nobody holding anything? Then it may be ended: for a while nobody gets a lease."""
         now = time.monotonic()
-        return not any(end > now for _, end in self.held.values())
+        if any(end > now for _, end in self.held.values()):
+            return False
+        self.opens = now + self.seconds  # not for ever: who asked may die before it ends this
+        return True
 
 
 class Lease:
@@ -154,7 +161,7 @@ class Lease:
             self.ask("release", self.held)
 
     def _keep(self) -> None:
-        while not self._closed.wait(self.seconds / 10):
+        while not self._closed.wait(RENEW * self.seconds):
             asked = time.monotonic()
             try:
                 answer: Renewal | None = self.ask("renew", self.held)
@@ -164,7 +171,7 @@ class Lease:
                 self._confirmed = asked
             if answer == "stop":
                 self.stop.set()
-            if answer == "lost" or time.monotonic() - self._confirmed > 0.7 * self.seconds:
+            if answer == "lost" or time.monotonic() - self._confirmed > BELIEVE * self.seconds:
                 self.lost.set()
                 self.let_go()
                 return

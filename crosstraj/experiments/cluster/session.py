@@ -3,6 +3,7 @@
 import os
 import socket
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,7 +13,7 @@ from crosstraj import disk
 from crosstraj.errors import Owned
 from crosstraj.experiments.cluster.actors import Registrar, actor, caller
 from crosstraj.experiments.cluster.node_task import Order, Outcome, work
-from crosstraj.experiments.cluster.owners import Holder, Lease, claim, myself
+from crosstraj.experiments.cluster.owners import ANSWER, Holder, Lease, claim, myself
 from crosstraj.experiments.cluster.shelf import Shelf
 from crosstraj.experiments.jobs import Job
 from crosstraj.experiments.standing import Lines
@@ -38,7 +39,7 @@ class Session:
         if local:  # no machine but this one, where dead holders are seen
             self.mark.unlink(missing_ok=True)
         held, asked = self._claim(myself(f"{title} in {self.place}", self.name))
-        ask = caller(self.registry, lease / 5)
+        ask = caller(self.registry, ANSWER * lease)
         self.lease = Lease(ask, held, asked, lease, lambda: None)
         self.work = ray.remote(work)
         self.jobs: dict[str, Job] = {}  # by what its lease is for
@@ -52,8 +53,9 @@ class Session:
         self.lease.__exit__(*failure)
         if not self.pending:
             self.mark.unlink(missing_ok=True)
-        if self._ask("idle"):  # nobody else needs it
-            ray.kill(self.registry)
+        with suppress(ray.exceptions.RayError):  # one that is gone already needs no end
+            if caller(self.registry, self.seconds)("close"):  # nobody else needs it
+                ray.kill(self.registry)
 
     def _ask(self, method: str, *arguments: Any) -> Any:
         return caller(self.registry, None)(method, *arguments)

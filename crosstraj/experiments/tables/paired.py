@@ -75,7 +75,7 @@ def ground(baseline: str, scores: dict[str, dict[int, float]], chance: dict[str,
     for game, by_seed in scores.items():
         mean = spread(by_seed.values()).mean
         values = (chance[game], mean, mean - chance[game])
-        lines.append([game, *map(number, values)])
+        lines.append([game, *(number(value, absent=NONE) for value in values)])
     return marked_table(["game", "random play", baseline, "above random"], lines)
 
 

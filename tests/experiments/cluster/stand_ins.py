@@ -15,6 +15,7 @@ from crosstraj.experiments.file import read
 from crosstraj.experiments.jobs import Job, prepare
 from crosstraj.experiments.processes import Failed
 
+LEASE = 8.0  # seconds
 FILE = """
 name = "many"
 title = "Many"
@@ -125,7 +126,7 @@ class Bench:
 
     def run(self, count: int, needs: Needs | None = None, **more: Any) -> Failed | None:
         address = self.cluster.address
-        cluster = driver.Cluster(address, needs or Needs(), lease=6.0, **more)
+        cluster = driver.Cluster(address, needs or Needs(), lease=LEASE, **more)
         return driver.run_all(self.jobs[:count], cluster, allow_inexact=False, title="many")
 
     def beside(self, act: Callable[[], None]) -> threading.Thread:

@@ -19,7 +19,7 @@ from crosstraj.errors import BadInput, Owned
 from crosstraj.experiments.cluster import driver
 from crosstraj.experiments.cluster.needs import Needs
 from crosstraj.learning.signals import Interrupted
-from tests.experiments.cluster.stand_ins import FILE, Bench, alive, node, until
+from tests.experiments.cluster.stand_ins import FILE, LEASE, Bench, alive, node, until
 
 ray = pytest.importorskip("ray")
 
@@ -158,7 +158,7 @@ def test_a_second_driver_is_refused_and_a_dead_one_is_not_in_the_way(bench: Benc
             bench.run(1)
         refused.append(str(error.value))
         with pytest.raises(Owned) as error:  # another machine: the registry's lease
-            Session(bench.jobs[0].directory.parent.resolve(), "many", shelf=False, lease=6.0)
+            Session(bench.jobs[0].directory.parent.resolve(), "many", shelf=False, lease=LEASE)
         refused.append(str(error.value))
 
     thread = bench.beside(second)

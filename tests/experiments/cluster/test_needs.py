@@ -22,6 +22,7 @@ def test_options_go_before_the_file() -> None:
         "label_selector": {"kind": "c8", "zone": "b"},
     }
     assert needs_of({}, cpus=0.5).threads == 1
+    assert needs_of({"gpus": 1}, cpus=0).options()["num_cpus"] == 0
 
 
 def test_a_node_meets_needs_that_it_has_enough_for() -> None:
@@ -42,6 +43,7 @@ def test_a_node_meets_needs_that_it_has_enough_for() -> None:
         ({"labels": "c7"}, {}, "must be a table"),
         ({"gpus": 1.5}, {}, "above 1 it must be a whole number"),
         ({"cpus": -1}, {}, "at least 0"),
+        ({"cpus": 0}, {}, "cluster.cpus=0: a run that asks for nothing"),
         ({"resources": {"fast": 0}}, {}, "above 0"),
         ({}, {"resources": ("fast",)}, "must be NAME=VALUE"),
         ({}, {"resources": ("fast=much",)}, "must be a number"),

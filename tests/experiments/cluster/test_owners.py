@@ -48,7 +48,7 @@ def test_a_lease_is_one_holders_until_its_end_and_renewing_moves_the_end(clock: 
     registry.release(first)  # is not its own any more
     assert registry.holders("driver") == {"run": second.token}
     registry.release(second)
-    assert registry.idle()
+    assert registry.close()
 
 
 def test_who_did_not_hear_the_answer_may_ask_again(clock: Clock) -> None:
@@ -108,6 +108,26 @@ def test_a_session_that_stops_is_told_and_begins_nothing(clock: Clock) -> None:
     granted(registry.claim(SECOND._replace(key="another run", session="another driver")))
 
 
+def test_a_registry_that_is_about_to_end_gives_no_lease_and_does_not_wait_for_ever(
+    clock: Clock,
+) -> None:
+    registry = Registry(30)
+    first = granted(registry.claim(FIRST))
+    assert not registry.close()  # somebody needs it
+    granted(registry.claim(SECOND._replace(key="another run")))
+    registry.release(first)
+    clock.now += 30
+    assert registry.close()
+    assert registry.claim(FIRST) == Answer(False, None)  # it would be forgotten with the registry
+    clock.now += 30  # who was to end it has died
+    granted(registry.claim(FIRST))
+
+
+def test_a_holder_lets_go_before_its_lease_ends_however_late_the_answers_are() -> None:
+    """Just before it stops to believe it may rest once more, and wait for one more answer."""
+    assert owners.BELIEVE + owners.RENEW + owners.ANSWER <= 0.95
+
+
 def test_a_dead_holder_is_seen_on_this_machine_alone() -> None:
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     holder = myself("run", "driver")._replace(pid=child.pid, began=owners.began(child.pid))
@@ -157,4 +177,4 @@ def test_a_lease_hands_on_the_wish_to_stop_and_is_free_afterwards() -> None:
         registry.stop("driver")
         assert lease.stop.wait(5)
         assert not lease.lost.is_set()
-    assert registry.idle()
+    assert registry.close()
