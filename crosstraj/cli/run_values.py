@@ -21,7 +21,7 @@ EVERYDAY = (  # what people change, in the order of the help
     *("policy.epochs", "policy.learning_rate", "representation.learning_rate"),
     *("procgen.train_levels", "evaluation.every", "evaluation.episodes"),
     *("machine.threads", "machine.kernels", "machine.precision"),
-    *("saving.runs", "saving.tensorboard", "allow_inexact"),
+    *("saving.runs", "saving.tensorboard", "saving.video", "from_", "allow_inexact"),
 )
 
 

@@ -2,6 +2,7 @@
 
 What is stored holds every value. Whoever adds one raises FORMAT, and says in UNSAID what runs did
 before there was such a value: then old runs are read as what they were, whatever the new default.
+A value that tells no runs apart leaves FORMAT alone, so that runs go on, and is in LATER.
 """
 
 import dataclasses
@@ -38,6 +39,8 @@ UNSAID: dict[int, dict[str, Any]] = {
         "machine.precision": "fp32",
     }
 }
+# In any format: what is not said is this.
+LATER: dict[str, Any] = {"saving.video": False, "saving.wandb": False}
 # What a run may change without becoming another run.
 NOT_IDENTITY = ("frames", "machine", "saving", "objective.accept_weak_experts")
 
@@ -52,6 +55,8 @@ def to_dict(config: Config) -> dict[str, Any]:
     values = dataclasses.asdict(config)
     for part in _unplayed(config.env):  # whose settings tell no runs apart
         del values[part]
+    if not config.start:  # runs that start from random weights are what they were before there was
+        del values["start"]  # another way
     values["saving"]["runs"] = str(config.saving.runs)
     return values
 
@@ -61,7 +66,7 @@ def from_dict(values: Mapping[str, Any]) -> Config:
     usual = Config()
     try:
         unplayed = _unplayed(values.get("env"))
-        whole = {part: getattr(usual, part) for part in unplayed} | dict(values)
+        whole = {part: getattr(usual, part) for part in (*unplayed, "start")} | dict(values)
         _check_names(Config, whole)
         kinds = {name: type(getattr(usual, name)) for name in whole} | _kinds(whole)
         parts = {
@@ -86,7 +91,7 @@ def completed(values: Mapping[str, Any], version: object) -> dict[str, Any]:
         kinds: dict[str, type] = {"": Config, **_kinds(whole)}
     except (BadInput, LookupError, TypeError, AttributeError):
         return whole  # of a method that is not ours, or damaged: whoever needs a value says so
-    unsaid = UNSAID.get(version, {}) if isinstance(version, int) else {}
+    unsaid = LATER | (UNSAID.get(version, {}) if isinstance(version, int) else {})
     for name, before in unsaid.items():
         part, _, inner = name.rpartition(".")
         if part in _unplayed(whole.get("env")):
