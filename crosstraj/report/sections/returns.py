@@ -29,7 +29,12 @@ def variants(comparison: Comparison) -> list[Block]:
             variant.label,
             variant.config["method"],
             variant.config["preset"],
-            ", ".join(f"{name}={value}" for name, value in variant.changed.items()) or NONE,
+            ", ".join(
+                f"{name}={value}"
+                for name, value in variant.changed.items()
+                if name not in comparison.shared
+            )
+            or NONE,
             str(len(variant.games)),
             _counts([len(variant.seeds(game)) for game in variant.games]),
             str(len(variant.partial)),
@@ -37,7 +42,11 @@ def variants(comparison: Comparison) -> list[Block]:
         for variant in comparison.variants
     ]
     head = ["variant", "method", "preset", "changed from the preset", "games", "seeds", "partial"]
-    blocks: list[Block] = [Table("What was run; each variant is averaged by itself.", head, rows)]
+    caption = "What was run; each variant is averaged by itself."
+    if comparison.shared:
+        values = ", ".join(f"{name}={value}" for name, value in comparison.shared.items())
+        caption += f" All of them: {values}."
+    blocks: list[Block] = [Table(caption, head, rows)]
     by_method: dict[str, list[str]] = {}
     for variant in comparison.variants:
         by_method.setdefault(variant.config["method"], []).append(variant.label)
@@ -92,12 +101,12 @@ def _openai(comparison: Comparison) -> list[Beside]:
 def returns(comparison: Comparison) -> list[Block]:
     """The paper's table: return on levels not trained on, ours and theirs."""
     columns = published(comparison)
-    head = ["game"]
+    head = ["game", "random play"]
     for variant, beside in columns:
         head += [variant.label, *(entry.name for entry in beside)]
     rows = []
     for game in comparison.games:
-        row = [game]
+        row = [game, number(comparison.random(game), absent=NONE)]
         for variant, beside in columns:
             row.append(with_seeds(spread(final.held_out for final in variant.finals(game))))
             row += [_theirs(entry.column.get(game)) for entry in beside]
@@ -129,7 +138,12 @@ def _theirs(entry: Published | None) -> str:
 def seen_and_gap(comparison: Comparison) -> list[Block]:
     frames = f"after {comparison.budget:,} frames: mean ± standard deviation over seeds (seeds)"
     return [
-        _by_game(f"Raw return on seen levels {frames}.", comparison, lambda final: final.seen),
+        _by_game(
+            f"Raw return on seen levels {frames}.",
+            comparison,
+            lambda final: final.seen,
+            chance=True,
+        ),
         _by_game(
             f"Generalisation gap, seen minus {comparison.levels} return of each run, {frames}.",
             comparison,
@@ -138,13 +152,21 @@ def seen_and_gap(comparison: Comparison) -> list[Block]:
     ]
 
 
-def _by_game(caption: str, comparison: Comparison, value: Callable[[Evaluation], float]) -> Table:
-    judged = comparison.judged
-    rows = [
-        [game, *(with_seeds(spread(map(value, v.finals(game)))) for v in judged)]
-        for game in comparison.games
-    ]
-    return Table(caption, ["game", *(variant.label for variant in judged)], rows)
+def _by_game(
+    caption: str,
+    comparison: Comparison,
+    value: Callable[[Evaluation], float],
+    *,
+    chance: bool = False,
+) -> Table:
+    """A row per game and a column per variant; of random play, too, where it has such a value."""
+    judged, head = comparison.judged, ["game", *(["random play"] if chance else [])]
+    rows = []
+    for game in comparison.games:
+        known = [number(comparison.random(game, "seen"), absent=NONE)] if chance else []
+        ours = (with_seeds(spread(map(value, v.finals(game)))) for v in judged)
+        rows.append([game, *known, *ours])
+    return Table(caption, [*head, *(variant.label for variant in judged)], rows)
 
 
 def normalised_returns(comparison: Comparison) -> list[Block]:
