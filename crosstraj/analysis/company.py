@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from crosstraj.analysis.embed import Lens
 from crosstraj.analysis.play import Views, collect, examiner_for
-from crosstraj.clips.drawing import COMPANY, Company
 from crosstraj.clips.scenes import Moment
+from crosstraj.clips.tiles import COMPANY, Company
 from crosstraj.envs.showing import newest_image
 
 LIBRARY = 1000  # views that company is chosen from

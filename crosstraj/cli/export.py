@@ -28,8 +28,8 @@ class ExportArguments:
 def export(arguments: list[str]) -> None:
     """Write a trained agent for other people: weights, values, a card, a clip."""
     given = parse(ExportArguments, "export", export.__doc__, arguments)
-    from crosstraj.analysis.export.directory import Wanted, push
-    from crosstraj.analysis.export.directory import export as export_run
+    from crosstraj.analysis.export.bundle import Wanted, push
+    from crosstraj.analysis.export.bundle import export as export_run
 
     run = known(given.run)
     wanted = Wanted(given.step, given.clip, given.onnx)

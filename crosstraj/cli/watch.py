@@ -42,8 +42,8 @@ def watch(arguments: list[str]) -> None:
     """Watch an agent play levels it was trained on and levels it has never seen, side by side."""
     given = parse(WatchArguments, "watch", watch.__doc__, arguments)
     from crosstraj.analysis.output import Output
-    from crosstraj.analysis.watch import Scene, watch_live
-    from crosstraj.analysis.watch import watch as watch_run
+    from crosstraj.analysis.watching import Scene, watch_live
+    from crosstraj.analysis.watching import watch as watch_run
 
     scene = Scene(
         *(given.seen, given.unseen, given.steps, given.fps),

@@ -39,9 +39,9 @@ class Camera:
             self.wanted = False
 
     def _film(self, player: Player, skills: Skills, frames: int) -> None:
-        from crosstraj.clips.drawing import Clip, pictures
         from crosstraj.clips.files import encode
         from crosstraj.clips.scenes import Stage, record
+        from crosstraj.clips.tiles import Clip, pictures
 
         self.stage = self.stage or Stage(self.config, TILES)
         tiles = record(self.stage.play(player, skills, frames), STEPS)

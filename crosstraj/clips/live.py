@@ -13,8 +13,8 @@ from rich.live import Live
 from rich.style import Style
 from rich.text import Text
 
-from crosstraj.clips.drawing import ENDING
 from crosstraj.clips.scenes import Moment
+from crosstraj.clips.tiles import ENDING
 from crosstraj.envs.showing import newest_image
 from crosstraj.errors import BadInput
 

@@ -9,7 +9,7 @@ import pytest
 
 from crosstraj.config.methods import METHODS
 from crosstraj.config.presets import preset
-from crosstraj.config.stored import FORMAT, UNSAID, completed, from_dict, identity, to_dict
+from crosstraj.config.stored import FORMAT, LATER, UNSAID, completed, from_dict, identity, to_dict
 from crosstraj.envs import GymnasiumConfig
 from crosstraj.errors import BadInput
 from crosstraj.learning.load import read_config, read_values
@@ -128,3 +128,22 @@ def test_a_configuration_survives_json():
         for name in ("default", "paper", "literal", "procgen"):
             config = preset(method, name)
             assert from_dict(to_dict(config)) == config
+
+
+def test_a_value_that_tells_no_runs_apart_may_be_missing_from_any_run():
+    config = preset("ppo", "default")
+    values = through_json(to_dict(config))
+    for name in LATER:
+        part, _, inner = name.partition(".")
+        del values[part][inner]
+    for version in (1, FORMAT):
+        assert from_dict(completed(values, version)) == config
+
+
+def test_starting_from_other_weights_is_another_run_and_not_doing_so_is_what_it_was():
+    config = preset("ppo", "default")
+    assert "start" not in to_dict(config)
+    started = replace(config, start="ab" * 32)
+    assert to_dict(started)["start"] == "ab" * 32
+    assert from_dict(to_dict(started)) == started
+    assert identity(started) != identity(config)

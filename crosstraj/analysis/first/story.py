@@ -8,13 +8,13 @@ from typing import NamedTuple
 import numpy as np
 
 from crosstraj.analysis.explore import content_page
-from crosstraj.analysis.first.page import Film, Story, page
+from crosstraj.analysis.first.first_page import Film, Story, page
 from crosstraj.analysis.first.shared import Situation, situations
 from crosstraj.analysis.first.verdict import Judged, verdict
 from crosstraj.analysis.output import Output
 from crosstraj.analysis.result import Choices, Subject
 from crosstraj.analysis.study import prepare
-from crosstraj.analysis.watch import Scene, watch
+from crosstraj.analysis.watching import Scene, watch
 from crosstraj.config.groups import EvaluationConfig
 from crosstraj.config.values import Config
 from crosstraj.learning.display import stage

@@ -8,7 +8,7 @@ from crosstraj.report.comparison import Comparison, Variant
 from crosstraj.report.document import Block, Table, Text
 from crosstraj.report.reading import Evaluation
 from crosstraj.report.sections.aggregates import Aggregates
-from crosstraj.report.sections.returns import published
+from crosstraj.report.sections.returns import NO_RANGE, about_paper, published
 from crosstraj.report.statistics import Estimate
 
 AGGREGATE = "IQM"
@@ -93,9 +93,11 @@ def one_run(comparison: Comparison) -> list[Block]:
     changed = ", ".join(f"{name}={value}" for name, value in variant.changed.items())
     values = f"{variant.config['method']}, preset {variant.config['preset']}"
     caption = (
-        f"Raw returns of {values}{', with ' if changed else ''}{changed}, seed "
-        f"{variant.seeds(game)[0]}, after {comparison.budget:,} frames"
+        f"Raw return on {held_out} levels and on seen ones of {values}"
+        f"{', with ' if changed else ''}{changed}, seed {variant.seeds(game)[0]}, after "
+        f"{comparison.budget:,} frames."
     )
-    if theirs:
-        caption += "; published ones are of other budgets and seeds where their names say so"
-    return [Table(f"{caption}.", head, rows)]
+    if any(entry.name.endswith("paper") for entry in theirs):
+        caption += f" {about_paper(comparison)}"
+    blocks: list[Block] = [Table(caption, head, rows)]
+    return blocks if easy else [*blocks, Text(NO_RANGE)]

@@ -101,32 +101,38 @@ def _openai(comparison: Comparison) -> list[Beside]:
 def returns(comparison: Comparison) -> list[Block]:
     """The paper's table: return on levels not trained on, ours and theirs."""
     columns = published(comparison)
-    head = ["game", "random play"]
+    head = ["game"]
     for variant, beside in columns:
         head += [variant.label, *(entry.name for entry in beside)]
+    head.append("random play")
     rows = []
     for game in comparison.games:
-        row = [game, number(comparison.random(game), absent=NONE)]
+        row = [game]
         for variant, beside in columns:
             row.append(with_seeds(spread(final.held_out for final in variant.finals(game))))
             row += [_theirs(entry.column.get(game)) for entry in beside]
-        rows.append(row)
+        rows.append([*row, number(comparison.random(game), absent=NONE)])
     caption = (
         f"Raw return on {comparison.levels} levels: mean ± standard deviation over seeds (number "
         f"of seeds), ours after {comparison.budget:,} frames."
     )
     if any(beside for _, beside in columns):
-        caption += (
-            f" Paper: CTRL paper, after {PAPER_FRAMES:,} frames, {PAPER_SEEDS} seeds (ablations "
-            f"{ABLATION_SEEDS})"
-        )
-        same = comparison.budget == PAPER_FRAMES
-        caption += "." if same else ": another budget, so the numbers are not of one kind."
-        caption += (
-            " Its starpilot, fruitbot, chaser, miner and plunder disagree with every other "
-            "published source."
-        )
+        caption += f" {about_paper(comparison)}"
     return [Table(caption, head, rows)]
+
+
+def about_paper(comparison: Comparison) -> str:
+    """What published numbers are, and why they may not be of one kind with ours."""
+    same = comparison.budget == PAPER_FRAMES
+    budget = "." if same else ": another budget, so the numbers are not of one kind."
+    return (
+        f"Paper: CTRL paper, after {PAPER_FRAMES:,} frames, {PAPER_SEEDS} seeds (ablations "
+        f"{ABLATION_SEEDS}){budget} Its starpilot, fruitbot, chaser, miner and plunder disagree "
+        "with every other published source."
+    )
+
+
+NO_RANGE = "No normalised scores: ranges are known for Procgen's games in easy mode."
 
 
 def _theirs(entry: Published | None) -> str:
@@ -160,20 +166,20 @@ def _by_game(
     chance: bool = False,
 ) -> Table:
     """A row per game and a column per variant; of random play, too, where it has such a value."""
-    judged, head = comparison.judged, ["game", *(["random play"] if chance else [])]
+    judged, last = comparison.judged, ["random play"] if chance else []
     rows = []
     for game in comparison.games:
         known = [number(comparison.random(game, "seen"), absent=NONE)] if chance else []
         ours = (with_seeds(spread(map(value, v.finals(game)))) for v in judged)
-        rows.append([game, *known, *ours])
-    return Table(caption, [*head, *(variant.label for variant in judged)], rows)
+        rows.append([game, *ours, *known])
+    return Table(caption, ["game", *(variant.label for variant in judged), *last], rows)
 
 
 def normalised_returns(comparison: Comparison) -> list[Block]:
     """Each game's score on a common scale, and the mean over games where none is missing."""
     games = comparison.normalisable(comparison.games)
     if not games:
-        return [Text("No normalised scores: ranges are known for Procgen's games in easy mode.")]
+        return [Text(NO_RANGE)]
     columns = published(comparison)
     head, rows = ["game"], [[game] for game in games]
     mean = [f"mean of {len(games)}"]

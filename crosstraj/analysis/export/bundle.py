@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from crosstraj.analysis.export.card import Subject, card
 from crosstraj.analysis.output import Output, run_name
-from crosstraj.analysis.watch import Scene, watch
+from crosstraj.analysis.watching import Scene, watch
 from crosstraj.config.stored import FORMAT, identity, to_dict
 from crosstraj.envs import shown_by
 from crosstraj.errors import BadInput

@@ -11,9 +11,9 @@ from crosstraj.analysis.company import company
 from crosstraj.analysis.embed import Lens
 from crosstraj.analysis.output import Output
 from crosstraj.clips.camera import title_of
-from crosstraj.clips.drawing import Clip, pictures
 from crosstraj.clips.files import encode, kind_of
 from crosstraj.clips.scenes import Stage, record
+from crosstraj.clips.tiles import Clip, pictures
 from crosstraj.envs.showing import action_words
 from crosstraj.errors import BadInput
 from crosstraj.learning.display import stage as announced

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from crosstraj.clips.drawing import (
+from crosstraj.clips.scenes import Moment
+from crosstraj.clips.tiles import (
     COLOUR,
     HEAD,
     INK,
@@ -13,7 +14,6 @@ from crosstraj.clips.drawing import (
     pictures,
     written,
 )
-from crosstraj.clips.scenes import Moment
 
 RED, BLUE = (255, 0, 0), (0, 0, 255)
 

@@ -5,7 +5,7 @@ import re
 import numpy as np
 
 from crosstraj.analysis.first.curve import HEIGHT, curve
-from crosstraj.analysis.first.page import Film, Story, page
+from crosstraj.analysis.first.first_page import Film, Story, page
 from crosstraj.analysis.first.shared import Situation, spread
 from crosstraj.analysis.first.verdict import Judged
 
