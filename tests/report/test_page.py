@@ -118,7 +118,7 @@ def test_one_run_is_one_table_after_a_sentence_with_random_play(tmp_path: Path) 
     first = (
         "ppo on coinrun after 1,000 frames: 6.00 on unseen levels, 9.00 on seen ones; random play"
     )
-    assert f"{first} has 2.97. One seed is no ranking." in page
+    assert f"{first}; random play has 2.97. One seed is no ranking." in page
     rows = table(page, "Raw return on unseen levels")
     assert rows[0][:4] == ["levels", "return", "random play", "normalised"]
     assert rows[1][:4] == ["unseen", "6.00", "2.97", "0.200"]

@@ -46,7 +46,7 @@ def test_budget_seed_levels_machine_and_random_play_are_said():
 
 
 def test_a_hostile_name_stays_text():
-    config = replace(subject().config, env=HOSTILE, method="ppo")
+    config = replace(subject().config, env=HOSTILE)
     for text in (card(subject(name=HOSTILE)), card(subject(name=HOSTILE, config=config))):
         top, rest = text.removeprefix("---\n").split("\n---\n", 1)
         assert "<script>" not in rest
