@@ -145,7 +145,9 @@ function places(by) {
   return (kind) => rank.get(kind);
 }
 
-const colourAt = (place) => (place < 0 ? NONE : COLOURS[place % COLOURS.length]);
+const dark = () => window.matchMedia("(prefers-color-scheme: dark)").matches;
+const visible = (colour) => (colour === "#000000" && dark() ? "#ffffff" : colour);
+const colourAt = (place) => (place < 0 ? NONE : visible(COLOURS[place % COLOURS.length]));
 const shapeAt = (place) => (place < 0 ? 0 : Math.floor(place / COLOURS.length) % SHAPES.length);
 
 function marker() {
@@ -168,7 +170,7 @@ function marker() {
 
 function dimmed() {
   if (state.cluster === null) return 0.75;
-  return Array.from({ length: COUNT }, (_, view) => (clusterOf(view) === state.cluster ? 0.95 : 0.1));
+  return Array.from({ length: COUNT }, (_, view) => (clusterOf(view) === state.cluster ? 0.95 : 0.28));
 }
 
 function drawLegend() {
@@ -269,7 +271,7 @@ function drawThumbs() {
     const picture = tile(view, 0, THUMB);
     picture.style.left = `${map.offsetLeft + x - THUMB / 2}px`;
     picture.style.top = `${map.offsetTop + y - THUMB / 2}px`;
-    if (state.cluster !== null && state.cluster !== cluster) picture.style.opacity = "0.35";
+    if (state.cluster !== null && state.cluster !== cluster) picture.style.opacity = "0.6";
     place.append(picture);
   }
 }
