@@ -19,7 +19,7 @@ Arguments = TypeVar("Arguments")
 EVERYDAY = (  # what people change, in the order of the help
     *("method", "preset", "env", "seed", "frames", "levels", "envs", "encoder", "pooling"),
     *("policy.epochs", "policy.learning_rate", "representation.learning_rate"),
-    *("procgen.train_levels", "evaluation.every", "evaluation.episodes"),
+    *("evaluation.every", "evaluation.episodes"),
     *("machine.threads", "machine.kernels", "machine.precision"),
     *("saving.runs", "saving.tensorboard", "saving.video", "from_", "allow_inexact"),
 )

@@ -115,9 +115,7 @@ def test_aggregates_are_over_shared_games_with_equally_many_seeds(tmp_path: Path
 def test_one_run_is_one_table_after_a_sentence_with_random_play(tmp_path: Path) -> None:
     make_run(tmp_path / "runs", "a", finals=[(1000, 9.0, 6.0)], encoder="laptop")
     page = report_on(tmp_path / "runs")
-    first = (
-        "ppo on coinrun after 1,000 frames: 6.00 on unseen levels, 9.00 on seen ones; random play"
-    )
+    first = "ppo on coinrun after 1,000 frames: 6.00 on unseen levels, 9.00 on seen ones"
     assert f"{first}; random play has 2.97. One seed is no ranking." in page
     rows = table(page, "Raw return on unseen levels")
     assert rows[0][:4] == ["levels", "return", "random play", "normalised"]
