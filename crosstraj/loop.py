@@ -14,6 +14,7 @@ from crosstraj.config.values import Config
 from crosstraj.errors import NonFinite, Unsaved
 from crosstraj.learning.display import Display
 from crosstraj.learning.evaluation import rows_of, summarise
+from crosstraj.learning.kernels import restored
 from crosstraj.learning.networks import Start
 from crosstraj.learning.signals import Interrupted, Stop
 from crosstraj.learning.state import PATIENCE, Training
@@ -39,8 +40,7 @@ def learn(training: Training) -> dict[str, float]:
 
 def resume(training: Training, run: Run, display: Display) -> None:
     """Go on from the newest valid checkpoint, if there is one."""
-    display.say(training.kernels)  # before a refusal that may come of them
-    if (state := run.restore()) is None:
+    if (state := restored(run, training.kernels, display.say)) is None:
         return
     training.load_state_dict(state)
     display.say(f"resuming {run.directory} at {training.frames:,} frames")

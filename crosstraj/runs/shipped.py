@@ -92,7 +92,7 @@ def random_return(config: Config, levels: LevelSplit, *places: Path) -> Chance:
         path = file_of(config, levels, place)
         try:
             found = json.loads(path.read_bytes())
-            spread = found["stderr"]
+            spread = found.get("stderr")  # one episode has none
             return Chance(float(found["return"]), math.nan if spread is None else float(spread))
         except FileNotFoundError:
             continue
