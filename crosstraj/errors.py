@@ -63,6 +63,10 @@ EXTRAS = {
     "PIL": "analysis",
     "ot": "theory",
     "ray": "ray",
+    "wandb": "wandb",
+    "onnx": "onnx",
+    "onnxscript": "onnx",
+    "huggingface_hub": "hub",
 }
 
 

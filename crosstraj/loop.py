@@ -9,17 +9,20 @@ Killed anywhere, the same command goes on from the last checkpoint and ends with
 import time
 from typing import Any
 
+from crosstraj.clips.camera import Camera
 from crosstraj.config.values import Config
 from crosstraj.errors import NonFinite, Unsaved
 from crosstraj.learning.display import Display
-from crosstraj.learning.evaluation import summarise
+from crosstraj.learning.evaluation import rows_of, summarise
+from crosstraj.learning.kernels import restored
+from crosstraj.learning.networks import Start
 from crosstraj.learning.signals import Interrupted, Stop
 from crosstraj.learning.state import PATIENCE, Training
 from crosstraj.learning.watch import Watch
 from crosstraj.policies.experience import experience
 from crosstraj.runs.directory import Run
 from crosstraj.runs.log import newest, read_rows
-from crosstraj.runs.mirrors import show_in_tensorboard
+from crosstraj.runs.mirrors import show_elsewhere
 
 
 def learn(training: Training) -> dict[str, float]:
@@ -37,12 +40,7 @@ def learn(training: Training) -> dict[str, float]:
 
 def resume(training: Training, run: Run, display: Display) -> None:
     """Go on from the newest valid checkpoint, if there is one."""
-    if others := run.saved_fact("kernels") not in (None, run.facts["kernels"]):
-        display.say(training.kernels)  # why they are others, before that is refused
-    state = run.restore()
-    if not others:
-        display.say(training.kernels)
-    if state is None:
+    if (state := restored(run, training.kernels, display.say)) is None:
         return
     training.load_state_dict(state)
     display.say(f"resuming {run.directory} at {training.frames:,} frames")
@@ -53,9 +51,8 @@ def resume(training: Training, run: Run, display: Display) -> None:
 def evaluate(training: Training, run: Run, stop: Stop) -> dict[str, float]:
     """Play the levels that the run is judged by; if a signal comes, nothing is written."""
     episodes = training.examine(stop.check)
-    for split, records in episodes.items():
-        for record in records:
-            run.episodes.write({"frames": training.frames, "split": split, **record._asdict()})
+    for row in rows_of(episodes, training.frames):
+        run.episodes.write(row)
     scores = summarise(episodes)
     run.metrics.write({"row": "evaluation", "frames": training.frames, **scores})
     return scores
@@ -74,13 +71,15 @@ def recover(training: Training, run: Run, trouble: NonFinite) -> None:
     run.warn(f"{found}; rolled back to {training.frames:,} frames")
 
 
-def train(config: Config, run: Run, display: Display, stop: Stop) -> dict[str, Any]:
+def train(
+    config: Config, run: Run, display: Display, stop: Stop, start: Start | None = None
+) -> dict[str, Any]:
     """Train until the budget is spent; returns the summary that the run directory then holds."""
-    training = Training(config, run.saved_fact("kernels"))
+    training = Training(config, run.saved_fact("kernels"), start)
     run.facts["kernels"] = training.config.machine.kernels  # chosen, now that frames are known
     resume(training, run, display)
-    if config.saving.tensorboard:
-        show_in_tensorboard(run.metrics, run.directory / "tensorboard", run.warn)
+    show_elsewhere(run, config)
+    camera = Camera(config, run)
     saved, spent = time.monotonic(), time.process_time()
     latest, watch = newest(run.metrics.path), Watch(config, read_rows(run.metrics.path))
     display.show(training.frames, latest)
@@ -90,6 +89,7 @@ def train(config: Config, run: Run, display: Display, stop: Stop) -> dict[str, A
                 if training.examiner.due(training.frames, training.examined):
                     latest |= evaluate(training, run, stop)
                     display.show(training.frames, latest)
+                    camera.film(training.learner, training.frames)
                 if training.frames >= config.frames:
                     break
                 began = time.monotonic()

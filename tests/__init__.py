@@ -30,6 +30,8 @@ Named for what they show, because that takes several modules:
 
 Modules of more than 40 statements that are tested where they are used:
     analysis/episode_ends.py: analysis/test_check_method.py
+    analysis/export/onnx_file.py: analysis/export/test_bundle.py
+    analysis/first/curve.py: analysis/first/test_first_page.py
     analysis/plots.py: analysis/test_study.py
     analysis/probes/show.py: analysis/probes/test_ranking.py
     analysis/result.py: analysis/test_study.py
@@ -41,7 +43,9 @@ Modules of more than 40 statements that are tested where they are used:
     cli/help.py: cli/test_run_values.py
     cli/margins.py: analysis/margins/test_robustness.py
     cli/options.py: cli/test_parse.py
+    cli/probe.py: analysis/probes/test_ranking.py
     cli/train.py: test_loop.py
+    cli/watch.py: analysis/test_watching.py
     config/groups.py: config/test_values.py
     config/own.py: examples/test_own_objective.py
     data/rollout.py: data/test_collect.py
@@ -57,11 +61,13 @@ Modules of more than 40 statements that are tested where they are used:
     experiments/tables/ising_pictures.py: experiments/tables/test_ising.py
     experiments/tables/kinds.py: experiments/test_file.py
     experiments/tables/scores.py: experiments/tables/test_returns.py
+    learning/networks.py: learning/test_load.py
     learning/state.py: test_loop.py
     objectives/base.py: objectives/test_methods.py
     outside/encoder.py: outside/test_loss.py
     outside/losses.py: outside/test_loss.py
     report/sections/aggregates.py: report/test_page.py
+    report/sections/headline.py: report/test_page.py
     report/sections/levels.py: report/test_page.py
     report/sections/returns.py: report/test_page.py
     report/sections/split.py: report/test_page.py

@@ -11,8 +11,8 @@ ROOT = Path(crosstraj.__file__).parent
 STOREYS = (
     {"errors", "randomness", "cores", "disk"},
     *({"nn"}, {"health"}, {"envs"}, {"data"}, {"theory"}, {"objectives", "policies"}, {"config"}),
-    *({"runs"}, {"learning"}, {"loop"}, {"outside"}, {"report"}, {"analysis"}, {"experiments"}),
-    {"cli"},
+    *({"runs"}, {"learning"}, {"clips"}, {"loop"}, {"outside"}, {"report"}, {"analysis"}),
+    *({"experiments"}, {"cli"}),
 )
 STOREY = {room: number for number, rooms in enumerate(STOREYS) for room in rooms}
 PLACES = {path: path.relative_to(ROOT.parent).with_suffix("").parts for path in ROOT.rglob("*.py")}

@@ -25,13 +25,15 @@ from crosstraj.analysis.cluster_levels import group_of, span
 from crosstraj.analysis.embed import Clusters
 from crosstraj.analysis.layout import Coordinates, tsne
 from crosstraj.analysis.output import Output, run_name
-from crosstraj.analysis.pictures import COLUMNS, PER_SHEET, newest_image, sheets
+from crosstraj.analysis.pictures import COLUMNS, PER_SHEET, sheets
 from crosstraj.analysis.result import Choices, Subject
 from crosstraj.analysis.study import moment, prepare
+from crosstraj.envs.showing import newest_image
 from crosstraj.errors import BadInput
 from crosstraj.health.glossary import GLOSSARY, shorts
 from crosstraj.learning.display import stage
 from crosstraj.nn import ops
+from crosstraj.report.curves import chance_of
 from crosstraj.runs.log import series
 
 MOST_VIEWS = 5000  # points that a browser redraws without a pause
@@ -54,10 +56,14 @@ def explore(run: Path, choices: Choices, output: Output, name: str) -> Path:
         raise BadInput(
             f"views={choices.views}: a page holds at most {MOST_VIEWS}; `analyse` takes more"
         )
-    subject = prepare(run, choices)
+    return output.write(name, content_page(prepare(run, choices)).encode())
+
+
+def content_page(subject: Subject) -> str:
+    """The page of a run that has been prepared."""
     moments = snapshots(subject)
     with stage("page"):
-        return output.write(name, page(content(subject, moments), subject).encode())
+        return page(content(subject, moments), subject)
 
 
 def snapshots(subject: Subject) -> list[dict[str, Any]]:
@@ -123,6 +129,10 @@ def content(subject: Subject, moments: list[dict[str, Any]]) -> dict[str, Any]:
         (title, {line: series(subject.rows, name) for name, line in lines.items()})
         for title, lines in CURVES.items()
     ]
+    chance = chance_of(subject.run)
+    ends = [point[0] for points in curves[0][1].values() for point in points]
+    if ends and math.isfinite(chance):  # a line of two points
+        curves[0][1]["random play"] = [(min(ends), chance), (max(ends), chance)]
     if moments and moments[0]["cluster"] is not None:
         heading = GLOSSARY["silhouette"].short
         curves.insert(1, (heading, {heading: quality}))

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from crosstraj.analysis import measures
 from crosstraj.analysis.canvas import COLOURS, new_figure
 from crosstraj.analysis.layout import Coordinates, tsne
-from crosstraj.analysis.pictures import newest_image
 from crosstraj.analysis.plots import scatter_kinds
 from crosstraj.analysis.result import Choices
 from crosstraj.analysis.study import prepare, snapshot_steps
+from crosstraj.envs.showing import newest_image
 from crosstraj.errors import BadInput
 from crosstraj.health.glossary import GLOSSARY, shorts
 from crosstraj.report.drawing import over_frames, png

@@ -16,13 +16,6 @@ PER_SHEET = COLUMNS * COLUMNS
 QUALITIES = (80, 65, 50, 35, 20, 10)  # WebP's, tried in turn until the sheets fit
 
 
-def newest_image(frames: Frames, frame_stack: int) -> Frames:
-    """[..., H, W, C * stack] -> [..., H, W, 3]: the newest frame of a stack, grey made RGB."""
-    channels = frames.shape[-1] // frame_stack
-    newest = frames[..., -channels:]
-    return newest[..., :3] if channels >= 3 else np.repeat(newest[..., :1], 3, axis=-1)
-
-
 def strip(frames: Frames) -> Frames:
     """Frames [T, H, W, 3] side by side, [H, T W, 3]."""
     return np.concatenate(list(frames), axis=1)

@@ -18,7 +18,7 @@ from crosstraj.config.groups import LevelSplit
 from crosstraj.config.values import Config
 from crosstraj.data.rollout import Remembered
 from crosstraj.data.skills import Followed, Skills
-from crosstraj.envs import GAMES, level_seeds
+from crosstraj.envs import level_seeds
 from crosstraj.errors import BadInput
 from crosstraj.learning.evaluation import Examiner, Player, Pool
 from crosstraj.randomness import ANALYSES, derived_seed, generator
@@ -27,9 +27,6 @@ STEPS = 256  # about how long each environment plays: not the beginnings of epis
 PATIENCE = 1000  # further steps of open episodes, for their returns (Procgen ends most by then)
 MOST_ENVS = 64
 SIDES: tuple[LevelSplit, LevelSplit] = ("seen", "unseen")  # that views come from
-
-# What Procgen's 15 actions are: the arrow keys together, then the keys of their own.
-PROCGEN_ACTIONS = ("↙", "←", "↖", "↓", "·", "↑", "↘", "→", "↗", "D", "A", "W", "S", "Q", "E")
 
 
 class Views(NamedTuple):
@@ -277,10 +274,3 @@ def reorder(rows: NDArray[Any], order: NDArray[np.int64]) -> None:
             rows[at], done[at] = rows[whole[at]], True
             at = whole[at]
         rows[at], done[at] = kept, True
-
-
-def action_names(env: str, count: int) -> list[str]:
-    """A short name for each action: arrows for Procgen, else the number."""
-    if env in GAMES and count == len(PROCGEN_ACTIONS):
-        return list(PROCGEN_ACTIONS)
-    return [str(number) for number in range(count)]

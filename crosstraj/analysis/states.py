@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 from crosstraj.analysis import measures
 from crosstraj.analysis.canvas import new_figure, title_of
 from crosstraj.analysis.cluster_levels import group_of, one_per_level
-from crosstraj.analysis.pictures import newest_image, strip
+from crosstraj.analysis.pictures import strip
 from crosstraj.analysis.result import Analysis
+from crosstraj.envs.showing import newest_image
 from crosstraj.report.drawing import BLUE, ORANGE
 
 SAMPLED = 8  # clusters whose states are shown

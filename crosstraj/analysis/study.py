@@ -11,12 +11,13 @@ from crosstraj.analysis import cluster_levels, measures, plots
 from crosstraj.analysis.embed import SHARE, Clusters, Embedding, Lens
 from crosstraj.analysis.layout import tsne
 from crosstraj.analysis.output import Output
-from crosstraj.analysis.play import Views, action_names, collect, examiner_for
+from crosstraj.analysis.play import Views, collect, examiner_for
 from crosstraj.analysis.result import Analysis, Choices, Moment, Subject
 from crosstraj.analysis.summary import summary
 from crosstraj.analysis.table import write_tables
 from crosstraj.config.values import Config
 from crosstraj.envs import image_and_actions
+from crosstraj.envs.showing import action_names
 from crosstraj.errors import BadInput
 from crosstraj.learning.display import stage
 from crosstraj.learning.load import checkpoints_by_frames, load

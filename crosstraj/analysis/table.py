@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from crosstraj.analysis.embed import Embedding
 from crosstraj.analysis.layout import Coordinates
 from crosstraj.analysis.output import Output
-from crosstraj.analysis.pictures import newest_image, png, strip
+from crosstraj.analysis.pictures import png, strip
 from crosstraj.analysis.play import Views
 from crosstraj.analysis.result import Analysis
+from crosstraj.envs.showing import newest_image
 from crosstraj.report.document import as_json
 
 

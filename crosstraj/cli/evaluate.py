@@ -10,6 +10,7 @@ from rich.table import Table
 
 from crosstraj.cli.options import POSITIONAL
 from crosstraj.cli.parse import parse
+from crosstraj.cli.runs_given import known
 from crosstraj.config.groups import LevelSplit
 from crosstraj.config.quotas import fitting_envs
 from crosstraj.config.values import Config
@@ -18,12 +19,13 @@ from crosstraj.health.glossary import GLOSSARY, shorts
 from crosstraj.learning.display import spared
 from crosstraj.learning.evaluation import EASY_RANGE, SPLITS, Examiner, normalised, summarise
 from crosstraj.nn.native import keep_memory
+from crosstraj.runs.shipped import random_return
 
 
 @dataclass(frozen=True)
 class EvaluateArguments:
     run: Annotated[Path, POSITIONAL]
-    """A run directory."""
+    """A run directory, or an agent that comes with crosstraj: agents/<name>."""
     split: tuple[LevelSplit, ...] = ("seen", "unseen")
     """Which levels to play: seen (trained on), unseen, validation; one or several."""
     episodes: int = 128
@@ -45,7 +47,7 @@ def evaluate(arguments: list[str]) -> None:
 
     if not given.split or len(set(given.split)) < len(given.split):
         raise BadInput(f"--split {' '.join(given.split)}: name one or several, each once")
-    trained = load(given.run, given.step)
+    trained = load(known(given.run), given.step)
     stored = trained.configuration
     envs = fitting_envs(given.episodes, at_most=64) if given.envs is None else given.envs
     evaluation = replace(stored.evaluation, episodes=given.episodes, envs=envs, greedy=given.greedy)
@@ -62,18 +64,19 @@ def evaluate(arguments: list[str]) -> None:
 def print_results(config: Config, summary: dict[str, Any]) -> None:
     table = Table(
         "levels",
-        *shorts("return", "stderr", "normalised", "solved").values(),
+        *shorts("return", "stderr", "random_return", "normalised", "solved").values(),
         title=f"{config.method} on {config.env} after {summary.get('frames', 0):,} frames",
     )
     for split in SPLITS:
         if f"{split}_return" not in summary:
             continue
-        score = summary[f"{split}_return"]
+        score, chance = summary[f"{split}_return"], random_return(config, split)
         easy = config.env in EASY_RANGE and config.procgen.mode == "easy"
         table.add_row(
             split,
             f"{score:.2f}",
             f"{summary[f'{split}_stderr']:.2f}",
+            f"{chance.score:.2f}" if chance.measured else "-",
             f"{normalised(config.env, score):.3f}" if easy else "-",
             f"{summary[f'{split}_solved']:.0%}",
         )

@@ -7,13 +7,14 @@ from typing import Annotated
 from crosstraj.cli.analyse import LookArguments
 from crosstraj.cli.options import POSITIONAL
 from crosstraj.cli.parse import parse
+from crosstraj.cli.runs_given import known, place_in
 from crosstraj.errors import BadInput
 
 
 @dataclass(frozen=True, kw_only=True)
 class ExploreArguments(LookArguments):
     run: Annotated[Path, POSITIONAL]
-    """A run directory."""
+    """A run directory, or an agent that comes with crosstraj: agents/<name>."""
     out: Path | None = None
     """The HTML file to write; default: explore.html in the run directory."""
 
@@ -26,7 +27,8 @@ def explore(arguments: list[str]) -> None:
     from crosstraj.analysis.result import Choices
 
     choices = Choices(given.views, given.step, given.span, given.kmeans)
-    out = given.out or given.run / "explore.html"
+    run = known(given.run)
+    out = given.out or place_in(run, "explore.html")
     if out.is_dir() and not out.is_symlink():
         raise BadInput(f"--out {out} is a directory; give the file to write, such as page.html")
-    print(explore_run(given.run, choices, Output(out.parent), out.name))
+    print(explore_run(run, choices, Output(out.parent), out.name))

@@ -13,6 +13,7 @@ from crosstraj.errors import Refusal, naming_extras, unknown
 
 # The one table of commands: each is the function of its name in the module of its name.
 COMMANDS = {
+    "first": "a first run worth seeing: train for a minute, judge, one page (make run)",
     "train": "train a method; run the same command again to go on where it stopped",
     "evaluate": "play a trained agent on seen, unseen or validation levels",
     "experiment": "run all that a TOML file stands for, and make its table and figure",
@@ -23,8 +24,10 @@ COMMANDS = {
     "margins": "how far views are from their cluster's border, and how far one frame moves them",
     "theory": "search for violations of what docs/theory.md proves, and count what fails",
     "analyse": "what a run has learnt: clusters, figures, a table of views; several runs compared",
+    "watch": "watch an agent play seen and unseen levels: a clip, or live in a terminal",
     "explore": "one HTML page to look at what a run has learnt",
     "probe": "rank encoders by how well an expert's behaviour is read off their features",
+    "export": "an agent for other people: weights, values, a card, a clip; ONNX; --push",
     "runs": "every run at a glance: status, frames, return, size, age, owner; --watch",
     "clean": "remove what runs can make again: old checkpoints, leftovers of killed saves",
     "methods": "what there is to train, and where it comes from",

@@ -6,14 +6,14 @@ from typing import Annotated
 
 from crosstraj.cli.options import POSITIONAL
 from crosstraj.cli.parse import parse
-from crosstraj.cli.runs_given import only_runs
+from crosstraj.cli.runs_given import known, only_runs, place_in
 from crosstraj.errors import BadInput
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeArguments:
     runs: Annotated[tuple[Path, ...], POSITIONAL]
-    """Run directories to judge; all others are compared with the first."""
+    """Run directories or agents/<name> to judge; all others are compared with the first."""
     expert: Path
     """The run whose play is the standard: clearly above random play, of a seed of its own."""
     step: tuple[int, ...] = ()
@@ -36,14 +36,21 @@ def probe(arguments: list[str]) -> None:
     runs = only_runs(given.runs)
     if len(runs) > 1 and given.out is None:
         raise BadInput("several runs need --out DIR, where the comparison goes")
-    from crosstraj.analysis.output import Output, inside_run
+    from crosstraj.analysis.output import Output
     from crosstraj.analysis.probes import ranking, show
 
     choices = ranking.Choices(
         given.frames, given.every, given.random, given.step, given.expert_step
     )
-    result = ranking.probe(runs, given.expert, choices)
-    output = Output(given.out or inside_run(runs[0], "probe"))
+    result = ranking.probe(runs, known(given.expert), choices)
+    output = Output(given.out or _place(runs[0]))
     written = show.write(result, output)
     show.print_tables(result)
     print("\n".join(map(str, written)))
+
+
+def _place(run: Path) -> Path:
+    from crosstraj.analysis.output import inside_run
+
+    place = place_in(run, "probe")
+    return inside_run(run, "probe") if place.parent == run else place

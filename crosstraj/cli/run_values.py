@@ -20,7 +20,7 @@ EVERYDAY = (  # what people change, in the order of the help
     *("method", "preset", "env", "seed", "frames", "levels", "envs", "encoder", "memory"),
     *("policy.epochs", "policy.learning_rate", "representation.learning_rate"),
     *("evaluation.every", "evaluation.episodes", "machine.threads", "machine.kernels"),
-    *("saving.runs", "saving.tensorboard", "allow_inexact"),
+    *("saving.runs", "saving.tensorboard", "saving.video", "from_", "allow_inexact"),
 )
 
 

@@ -1,4 +1,4 @@
-"""Of the paths that a shell made of `runs/*`, those that lead to runs."""
+"""The runs that are meant: by their paths, by a shell's `runs/*`, or by an agent's name."""
 
 import sys
 from collections.abc import Sequence
@@ -15,12 +15,27 @@ def only_runs(paths: Sequence[Path]) -> list[Path]:
     """
     if not paths:
         raise BadInput("no run is given; name run directories, or a directory that holds some")
+    paths = [known(path) for path in paths]
     beside = [path for path in paths if path.exists() and not _holds_run(path)]
     left = [path for path in paths if path not in beside]
     if not left or not beside:
         return list(paths)
     print(f"passed over, for they hold no run: {', '.join(map(str, beside))}", file=sys.stderr)
     return left
+
+
+def known(run: Path) -> Path:
+    """The path of a run, or of an agent that comes with crosstraj: `agents/<name>`."""
+    from crosstraj.runs.shipped import named
+
+    return named(run)
+
+
+def place_in(run: Path, name: str) -> Path:
+    """Where a file made of a run goes: into its directory, but not among what comes along."""
+    from crosstraj.runs.shipped import comes_along
+
+    return Path(f"{run.name}-{name}") if comes_along(run) else run / name
 
 
 def _holds_run(path: Path) -> bool:

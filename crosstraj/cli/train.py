@@ -1,18 +1,22 @@
 """`crosstraj train`."""
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from crosstraj.cli.evaluate import print_results
 from crosstraj.cli.options import FLAT
 from crosstraj.cli.run_values import chosen_preset, parse_config, with_levels
+from crosstraj.cli.runs_given import known
 from crosstraj.config.values import Config
 from crosstraj.envs import check_env_name
 from crosstraj.errors import BadInput, naming_extras
 from crosstraj.learning.display import display_for, spared
 from crosstraj.nn.native import keep_memory
+
+if TYPE_CHECKING:
+    from crosstraj.learning.networks import Start
 
 
 @dataclass(frozen=True)
@@ -21,11 +25,13 @@ class TrainArguments:
     levels: int | None = None
     """Train on this many levels and judge on others: procgen.train_levels, or for a Gymnasium id
     gymnasium.train_levels."""
+    from_: Path | None = None
+    """Start from the weights of this run, or of agents/<name>, instead of random ones."""
     allow_inexact: bool = False
     """Resume although torch, threads or processor differ from those that wrote the checkpoint."""
 
 
-def train(arguments: list[str]) -> None:
+def train(arguments: list[str]) -> Path:
     """Train a method on a game. Running the same command again continues, or says it is done."""
     given = parse_config(
         TrainArguments,
@@ -39,6 +45,7 @@ def train(arguments: list[str]) -> None:
     check_env_name(config.env, config.gymnasium)
     if not config.machine.low_memory:
         keep_memory()
+    config, start = _started(config, given.from_)
     from crosstraj.learning.place import open_run
     from crosstraj.learning.signals import Stop
     from crosstraj.learning.watch import first_rank, verdict
@@ -57,7 +64,7 @@ def train(arguments: list[str]) -> None:
             display.say(f"{directory} is done{more}")
             summary = run.summary() or {}
         else:
-            summary = train_run(config, run, display, stop)
+            summary = train_run(config, run, display, stop, start)
             _draw(directory)
     print_results(config, summary)
     with spared():
@@ -65,6 +72,19 @@ def train(arguments: list[str]) -> None:
         if said := verdict(summary, levels=config.train_levels > 0, rank_before=before):
             print(f"the representation: {said}")
         print("files:", *sorted(directory.iterdir()), sep="\n  ", flush=True)
+    return directory
+
+
+def _started(config: Config, origin: Path | None) -> tuple[Config, "Start | None"]:
+    """The configuration of a run that starts from other weights, and those."""
+    from crosstraj.learning.load import start_of
+
+    if origin is None:
+        if config.start:
+            raise BadInput(f"--start {config.start}: --from PATH says which weights; give that")
+        return config, None
+    start, digest = start_of(known(origin))
+    return replace(config, start=digest), start
 
 
 def _draw(directory: Path) -> None:

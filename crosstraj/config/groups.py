@@ -143,6 +143,10 @@ class SavingConfig:
     """Number of snapshots of the weights, evenly spaced over the budget and never deleted."""
     tensorboard: bool = False
     """Write TensorBoard event files as well, to `tensorboard` in the run directory."""
+    wandb: bool = False
+    """Show the figures in Weights & Biases as well; WANDB_MODE=offline keeps them here."""
+    video: bool = False
+    """Keep a clip of the agent at each evaluation, in `clips` in the run directory."""
 
     def __post_init__(self) -> None:
         check_range(self, "saving.", "checkpoint_seconds", "snapshots", at_least=0)

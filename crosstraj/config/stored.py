@@ -2,6 +2,7 @@
 
 What is stored holds every value. Whoever adds one raises FORMAT, and says in UNSAID what runs did
 before there was such a value: then old runs are read as what they were, whatever the new default.
+What tells no runs apart leaves FORMAT as it is: files of the newest may leave that out, too.
 """
 
 import dataclasses
@@ -17,7 +18,7 @@ from crosstraj.errors import BadInput
 from crosstraj.objectives.phases import Phase
 
 FORMAT = 2
-# By format: values that files of it leave out, and what their runs did.
+# By the last format whose files may leave values out: which, and what their runs did.
 UNSAID: dict[int, dict[str, Any]] = {
     1: {
         "pooling": "none",
@@ -36,9 +37,11 @@ UNSAID: dict[int, dict[str, Any]] = {
         "gymnasium.first_level": 0,
         "machine.env_processes": False,
         "machine.precision": "fp32",
-    }
+    },
+    2: {"saving.video": False, "saving.wandb": False},
 }
-OF_MEMORY = ("memory", "memory_width", "memory_burn_in")  # left out where there is none
+# By what turns a thing on: values that are left out where it is off, for they tell no runs apart.
+OPTIONAL = {"memory": ("memory", "memory_width", "memory_burn_in"), "start": ("start",)}
 # What a run may change without becoming another run.
 NOT_IDENTITY = ("frames", "machine", "saving", "objective.accept_weak_experts")
 
@@ -53,9 +56,10 @@ def to_dict(config: Config) -> dict[str, Any]:
     values = dataclasses.asdict(config)
     for part in _unplayed(config.env):  # whose settings tell no runs apart
         del values[part]
-    if config.memory == "none":  # nor do those of a memory that there is not
-        for name in OF_MEMORY:
-            del values[name]
+    for switch, names in OPTIONAL.items():
+        if getattr(config, switch) == getattr(Config(), switch):
+            for name in names:
+                del values[name]
     values["saving"]["runs"] = str(config.saving.runs)
     return values
 
@@ -65,7 +69,8 @@ def from_dict(values: Mapping[str, Any]) -> Config:
     usual = Config()
     try:
         unplayed = _unplayed(values.get("env"))
-        whole = {name: getattr(usual, name) for name in (*unplayed, *OF_MEMORY)} | dict(values)
+        optional = (name for names in OPTIONAL.values() for name in names)
+        whole = {name: getattr(usual, name) for name in (*unplayed, *optional)} | dict(values)
         _check_names(Config, whole)
         kinds = {name: type(getattr(usual, name)) for name in whole} | _kinds(whole)
         parts = {
@@ -90,8 +95,10 @@ def completed(values: Mapping[str, Any], version: object) -> dict[str, Any]:
         kinds: dict[str, type] = {"": Config, **_kinds(whole)}
     except (BadInput, LookupError, TypeError, AttributeError):
         return whole  # of a method that is not ours, or damaged: whoever needs a value says so
-    unsaid = UNSAID.get(version, {}) if isinstance(version, int) else {}
-    for name, before in unsaid.items():
+    later = [
+        table for last, table in UNSAID.items() if isinstance(version, int) and version <= last
+    ]
+    for name, before in ((name, before) for table in later for name, before in table.items()):
         part, _, inner = name.rpartition(".")
         if part in _unplayed(whole.get("env")):
             continue

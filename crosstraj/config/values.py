@@ -87,6 +87,8 @@ class Config:
     """Update the policy or the objective first, or take one joint step on the summed loss."""
     on_nonfinite: Literal["halt", "rollback"] = "halt"
     """On a non-finite loss, gradient or reward: halt, or roll back to the last checkpoint."""
+    start: str = ""
+    """SHA-256 of the weights that training starts from; --from sets it. Empty: from random ones."""
     phases: tuple[Phase, ...] = ()
     """Parts of the budget that learn in different ways; none: one way for the whole of it."""
     # Ours: all heads move fast; the encoder moves as PPO's does, and slowly for the objective.

@@ -45,6 +45,7 @@ class Figure(NamedTuple):
 # What an evaluation finds on one set of levels. A run records `seen_return` and so on.
 LEVELS = {
     "return": Figure("return", "return of an episode", "raw"),
+    "random_return": Figure("random play", "return of random play", "raw"),
     "stderr": Figure("standard error", "standard error of the return", "raw"),
     "solved": Figure("solved", "solved episodes", "share"),
     "length": Figure("length", "length of an episode", "steps"),

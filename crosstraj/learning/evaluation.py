@@ -5,7 +5,7 @@ would favour short ones, and in most games a short episode is a bad one.
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
 import gymnasium as gym
@@ -133,7 +133,7 @@ def evaluate(
         length += 1
         done = terminated | truncated
         for row in np.flatnonzero(done & (played < quota)):
-            outcome = _outcome(info, int(row), bool(truncated[row]))
+            outcome = outcome_of(info, int(row), bool(truncated[row]))
             episode = Episode(
                 int(level[row]), hashes[row], float(score[row]), int(length[row]), outcome
             )
@@ -147,7 +147,7 @@ def evaluate(
     return [episode for *_, episode in sorted(records, key=lambda record: record[:2])]
 
 
-def _outcome(
+def outcome_of(
     info: dict[str, Any], row: int, truncated: bool
 ) -> Literal["solved", "ended", "timeout"]:
     """Procgen says whether the level was completed; its time-outs look like any other end."""
@@ -209,6 +209,13 @@ class Examiner:
             )
             self.pools[split] = Pool(envs, seed)
         return self.pools[split]
+
+
+def rows_of(episodes: dict[str, list[Episode]], frames: int) -> Iterator[dict[str, Any]]:
+    """One row per episode, for the log of them."""
+    for split, records in episodes.items():
+        for record in records:
+            yield {"frames": frames, "split": split, **record._asdict()}
 
 
 def summarise(episodes: dict[str, list[Episode]]) -> dict[str, float]:

@@ -14,12 +14,12 @@ from torch import Tensor, nn
 
 from crosstraj.config.values import Config
 from crosstraj.envs import image_and_actions
-from crosstraj.learning.networks import encoders_of, make_networks, put_on
+from crosstraj.learning.networks import Start, encoders_of, make_networks, put_on
 from crosstraj.learning.optimiser import Optimiser
 from crosstraj.nn.encoders import Encode
 from crosstraj.nn.heads import linear
 from crosstraj.objectives.phases import Phase
-from crosstraj.randomness import Streams
+from crosstraj.randomness import OBJECTIVES, Streams, generator, own_global_generator
 
 
 class Parts:
@@ -37,6 +37,12 @@ class Parts:
                 encoder.compile_for(config.machine.piece, config.envs, config.evaluation.envs)
         self.rollouts = 0  # learnt from so far: DAAC's values need not learn from each
         self._route(config.schedule[0])
+
+    def start_from(self, start: Start) -> None:
+        """Weights of another run instead of random ones; nothing has been learnt from yet."""
+        with own_global_generator(generator(self.config.seed, OBJECTIVES)):
+            start.put_on(self.agent, self.objective, self.config.method)
+        self._route(self.config.schedule[0])  # a target network is another one now
 
     def begin(self, phase: Phase) -> None:
         """Route gradients as this phase asks; what is trained on keeps its Adam moments."""

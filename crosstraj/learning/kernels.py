@@ -1,5 +1,6 @@
 """Which kernels the encoder runs on: our own in C where they can be, torch's otherwise."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
@@ -9,6 +10,8 @@ from crosstraj.errors import BadInput
 from crosstraj.nn.compiler import cache, has_bf16
 from crosstraj.nn.encoders import SHAPES
 from crosstraj.nn.native import prepare_convolutions
+from crosstraj.runs.codec import State
+from crosstraj.runs.directory import Run
 
 Image = tuple[int, int, int]  # height, width, channels
 
@@ -63,3 +66,17 @@ def _sentence(machine: MachineConfig, why: str) -> str:
     slow = machine.device == "cpu" and bf16 and not has_bf16()
     warning = "; this processor has no bfloat16 products: precision fp32 is faster" if slow else ""
     return f"kernels: {whose} ({why}){warning}"
+
+
+def restored(run: Run, chosen: str, say: Callable[[str], None]) -> State | None:
+    """A run's newest state. Which kernels were chosen is said, too: first if others wrote it.
+
+    For that is refused, and the sentence says why they are others.
+    """
+    others = run.saved_fact("kernels") not in (None, run.facts["kernels"])
+    if others:
+        say(chosen)
+    state = run.restore()
+    if not others:
+        say(chosen)
+    return state

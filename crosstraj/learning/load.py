@@ -1,9 +1,13 @@
 """Where a run lies, and what it has learnt, read from its directory. Start with `load`."""
 
+import hashlib
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
 
 from crosstraj.config.groups import MachineConfig
 from crosstraj.config.methods import METHODS
@@ -11,11 +15,12 @@ from crosstraj.config.stored import completed, from_dict, identity
 from crosstraj.config.values import Config
 from crosstraj.envs import shown_by
 from crosstraj.errors import BadInput
-from crosstraj.learning.networks import Weights, make_networks, put_on
+from crosstraj.learning.networks import Start, Weights, make_networks, put_on
 from crosstraj.objectives import Objective
 from crosstraj.policies.agent import Agent
 from crosstraj.randomness import Streams
-from crosstraj.runs import checkpoint
+from crosstraj.runs import agent_files, checkpoint
+from crosstraj.runs.agent_files import is_agent
 from crosstraj.runs.directory import run_directory
 from crosstraj.runs.read import stored
 
@@ -101,6 +106,17 @@ def read_config(run: Path) -> Config:
     return from_dict(values)
 
 
+def start_of(run: Path, step: int | None = None) -> tuple[Start, str]:
+    """What training can start from, and the digest that tells it from other weights."""
+    config, (weights, _) = read_config(run), read_weights(run, step)
+    whole = hashlib.sha256()
+    for part, tensors in sorted(weights.items()):
+        for name, tensor in sorted(tensors.items()):
+            whole.update(f"{part}/{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+            whole.update(tensor.contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+    return Start(run, config.method, weights), whole.hexdigest()
+
+
 def checkpoints_by_frames(parent: Path) -> dict[int, Path]:
     """The checkpoints or snapshots in a directory, by their frame counts; none is opened."""
     paths = {path.name.removeprefix("step-"): path for path in parent.glob("step-*")}
@@ -112,6 +128,8 @@ def read_weights(run: Path, step: int | None = None) -> tuple[Weights, int]:
 
     From the newest valid checkpoint, or from the snapshot or checkpoint at `step` frames.
     """
+    if is_agent(run):
+        return _agent(run, step)
     if step is None:
         path = checkpoint.newest(run / "checkpoints", lambda text: print(text, file=sys.stderr))
         if path is None:
@@ -122,8 +140,22 @@ def read_weights(run: Path, step: int | None = None) -> tuple[Weights, int]:
             known = ", ".join(map(str, sorted(kept))) or "none"
             raise BadInput(f"{run} has no snapshot or checkpoint at {step} frames; it has {known}")
         path = kept[step]
+    frames = int(path.name.removeprefix("step-").removesuffix(".old"))  # set aside by a save
+    return by_part(checkpoint.read_weights(path)), frames
+
+
+def _agent(run: Path, step: int | None) -> tuple[Weights, int]:
+    """The weights of an agent that was exported: there is one set of them."""
+    flat, frames = agent_files.read(run)
+    if step not in (None, frames):
+        raise BadInput(f"{run} has no weights at {step} frames; it has {frames} alone")
+    return by_part(flat), frames
+
+
+def by_part(flat: dict[str, Tensor]) -> Weights:
+    """Weights of "agent" and "objective" apart, of which each name says its own."""
     parts: Weights = {}
-    for name, tensor in checkpoint.read_weights(path).items():
+    for name, tensor in flat.items():
         part, _, inner = name.partition("/")
         parts.setdefault(part, {})[inner] = tensor
-    return parts, int(path.name.removeprefix("step-").removesuffix(".old"))  # set aside by a save
+    return parts

@@ -1,5 +1,8 @@
 """The networks of a run, policy and objective: how they are made, and how they take on weights."""
 
+from pathlib import Path
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
@@ -49,6 +52,31 @@ def make_networks(
     with own_global_generator(heads):
         objective.attach(policy.agent.encoder)
     return policy, objective
+
+
+class Start(NamedTuple):
+    """Weights of another run that training starts from."""
+
+    place: Path
+    method: str
+    weights: Weights
+
+    def put_on(self, agent: Agent, objective: Objective, method: str) -> None:
+        """The agent's weights; the objective's, too, where the method is the same.
+
+        Another objective begins as ever, and a target network of its own as a copy of the encoder.
+        """
+        try:
+            agent.load_state_dict(self.weights["agent"])
+            objective.attach(agent.encoder)
+            if method == self.method:
+                objective.load_state_dict(self.weights.get("objective", {}))
+        except (RuntimeError, KeyError) as error:
+            first = str(error).strip().splitlines()[0]
+            raise BadInput(
+                f"the weights of {self.place} do not fit this run ({first}); give it the same "
+                "encoder, pooling, policy and environment"
+            ) from error
 
 
 def encoders_of(agent: Agent) -> list[ImageEncoder]:

@@ -18,6 +18,7 @@ from crosstraj.learning.evaluation import Episode, Examiner
 from crosstraj.learning.experts import make_source
 from crosstraj.learning.kernels import prepare, settled
 from crosstraj.learning.learner import Learner
+from crosstraj.learning.networks import Start
 from crosstraj.objectives.phases import phase_at
 from crosstraj.randomness import ENVIRONMENTS, Streams, derived_seed
 from crosstraj.runs.codec import State
@@ -28,8 +29,13 @@ PATIENCE = 10  # rollbacks to one checkpoint before a run gives up
 class Training:
     """Everything that a run consists of. `state_dict` is the whole truth: nothing else survives."""
 
-    def __init__(self, config: Config, kernels: str | None = None) -> None:
-        """kernels: those that the run's checkpoint was written with, if there is one."""
+    def __init__(
+        self, config: Config, kernels: str | None = None, start: Start | None = None
+    ) -> None:
+        """kernels: those that the run's checkpoint was written with, if there is one.
+
+        start: weights to begin with instead of random ones; a checkpoint's replace them.
+        """
         self.streams = Streams(config.seed)
         with ThreadPoolExecutor() as beside:  # what takes seconds, as does the engine's start
             beside.submit(importlib.import_module, "torch._dynamo")  # Adam will
@@ -52,6 +58,8 @@ class Training:
         config, self.kernels = settled(config, image, kernels)
         self.config = config
         self.learner = Learner(config, self.envs, self.streams)
+        if start is not None:
+            self.learner.start_from(start)
         self.source = self.learner.objective.source = make_source(config, self.envs)
         self.collector = Collector(
             self.envs,

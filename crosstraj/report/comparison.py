@@ -13,7 +13,7 @@ from typing import Any
 from crosstraj.config.dotted import dotted, identity_of
 from crosstraj.config.groups import LevelSplit
 from crosstraj.config.presets import preset, with_gru
-from crosstraj.config.stored import to_dict
+from crosstraj.config.stored import FORMAT, completed, from_dict, to_dict
 from crosstraj.envs import GAMES
 from crosstraj.errors import BadInput
 from crosstraj.health.glossary import GLOSSARY
@@ -23,6 +23,7 @@ from crosstraj.report.document import plain
 from crosstraj.report.published import METHOD_COLUMNS
 from crosstraj.report.reading import Evaluation, RunData, judged_by
 from crosstraj.report.statistics import Scores
+from crosstraj.runs.shipped import random_return
 
 RANGES = GLOSSARY["normalised"].label
 EQUAL_SEEDS = "Left out so that each game has equally many seeds:"
@@ -72,6 +73,7 @@ class Comparison:
     task: dict[str, Any]
     variants: list[Variant]
     doubles: list[str]  # runs that are there twice
+    shared: dict[str, Any] = field(default_factory=dict)  # changed values that all variants have
 
     @property
     def judged(self) -> list[Variant]:
@@ -108,6 +110,16 @@ class Comparison:
         """What the runs are judged by, beside the levels that they trained on."""
         levels: LevelSplit = self.task["levels"]
         return levels
+
+    def random(self, game: str, levels: LevelSplit | None = None) -> float:
+        """The return of random play on the levels that runs are judged by; NaN: not measured."""
+        runs = (run for v in self.variants for run in (v.finished | v.partial).items())
+        config = next((run.config for (name, _), run in runs if name == game), None)
+        try:
+            known = from_dict(completed(config or {}, FORMAT))
+            return random_return(known, levels or self.levels).score
+        except BadInput:  # of a method or a version that is not ours
+            return math.nan
 
     @property
     def acting(self) -> str:
@@ -149,11 +161,13 @@ def _task(config: Mapping[str, Any]) -> dict[str, Any]:
 def _comparison(runs: Sequence[RunData]) -> Comparison:
     variants: dict[str, Variant] = {}
     doubles: list[str] = []
+    shared = _shared(runs)
     for run in runs:
         identity = variant_of(run.config)
         if identity not in variants:
             changed = changed_values(run.config)
-            label = _label(run.config, changed, identity)
+            told = changed and {k: v for k, v in changed.items() if k not in shared}
+            label = _label(run.config, told, identity)
             if label in (variant.label for variant in variants.values()):
                 label += f" #{identity[:6]}"
             variants[identity] = Variant(label, run.config, changed or {})
@@ -168,7 +182,20 @@ def _comparison(runs: Sequence[RunData]) -> Comparison:
     ordered = sorted(
         variants.values(), key=lambda v: (order.get(v.config["method"], len(order)), v.label)
     )
-    return Comparison(runs[0].budget, _task(runs[0].config), ordered, doubles)
+    return Comparison(runs[0].budget, _task(runs[0].config), ordered, doubles, shared)
+
+
+def _shared(runs: Sequence[RunData]) -> dict[str, Any]:
+    """Values that are no preset's, and the same in every variant: said once, not in each label."""
+    several = {variant_of(run.config): changed_values(run.config) for run in runs}
+    if len(several) < 2 or any(changed is None for changed in several.values()):
+        return {}
+    first, *others = [changed or {} for changed in several.values()]
+    return {
+        name: value
+        for name, value in first.items()
+        if all(name in other and other[name] == value for other in others)
+    }
 
 
 def variant_of(config: Mapping[str, Any], *without: str) -> str:

@@ -38,6 +38,11 @@ def learning_curves(comparison: Comparison, split: str) -> Figure:
     for axes, game in zip(grid, games, strict=True):
         for variant, (colour, style) in zip(comparison.variants, _looks(comparison), strict=True):
             _draw_variant(axes, variant, game, split, colour, style)
+        chance = comparison.random(game, "seen" if split == "seen" else comparison.levels)
+        if math.isfinite(chance) and axes.lines:
+            axes.axhline(chance, color=GREY, linestyle="--", linewidth=1)
+        low, high = axes.get_ylim()
+        axes.set_ylim(min(low, 0.0), max(high, 0.0))  # or noise fills the panel
         axes.set_title(literal(game), fontsize=9)
         axes.tick_params(labelsize=8)
         over_frames(axes)
@@ -52,6 +57,8 @@ def learning_curves(comparison: Comparison, split: str) -> Figure:
         for colour, style in _looks(comparison)
     ]
     names = [_wrapped(f"{v.label} ({_seeds(v)})") for v in comparison.variants]
+    handles.append(figure.axes[0].plot([], [], "--", color=GREY, linewidth=1)[0])
+    names.append("random play")
     figure.legend(handles, names, loc="outside lower center", ncols=1, fontsize=8)
     return figure
 

@@ -8,9 +8,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from crosstraj.errors import BadInput
-from crosstraj.health.glossary import GLOSSARY
+from crosstraj.health.glossary import GLOSSARY, Range
+from crosstraj.learning.load import read_config
 from crosstraj.report.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, literal, over_frames, panels
 from crosstraj.runs.log import read_rows
+from crosstraj.runs.shipped import random_return
 
 
 def draw_curves(run: Path, out: Path) -> Path:
@@ -18,7 +20,7 @@ def draw_curves(run: Path, out: Path) -> Path:
     rows = read_rows(run / "metrics.jsonl")
     if not rows:
         raise BadInput(f"{run} has no rows in metrics.jsonl; give the directory of a run")
-    if (figure := curves_figure(rows, run.resolve().name)) is None:
+    if (figure := curves_figure(rows, run.resolve().name, chance_of(run))) is None:
         raise BadInput(
             f"{run}/metrics.jsonl has none of the figures of a run; was it written by one?"
         )
@@ -29,8 +31,22 @@ def draw_curves(run: Path, out: Path) -> Path:
     return out
 
 
-def curves_figure(rows: list[dict[str, Any]], title: str) -> Figure | None:
-    """All panels for which a run's metrics have data; None if there is none."""
+def chance_of(run: Path) -> float:
+    """What random play earns on the levels that a run is judged by; NaN where nobody knows."""
+    try:
+        config = read_config(run)
+        return random_return(config, config.evaluation.splits[-1]).score
+    except BadInput:  # a log without its configuration, or of a method that is not ours
+        return math.nan
+
+
+def curves_figure(
+    rows: list[dict[str, Any]], title: str, chance: float = math.nan
+) -> Figure | None:
+    """All panels for which a run's metrics have data; None if there is none.
+
+    chance: the return of random play, drawn as a line.
+    """
     names = dict.fromkeys(key for row in rows for key in row)
     shown = [panel for panel in PANELS if names.keys() & panel[1].keys()]
     # Figures of a person's own method: their scales are not known, so each has its panel.
@@ -41,29 +57,32 @@ def curves_figure(rows: list[dict[str, Any]], title: str) -> Figure | None:
     for axes, (heading, series) in zip(grid, shown, strict=True):
         for name, (colour, style) in series.items():
             _line(axes, rows, name, colour, style)
-        _bounds(axes, GLOSSARY.keys() & series.keys() & names.keys())
-        axes.set_title(heading or _label(next(iter(series))), fontsize=10)
+        if series is RETURNS and math.isfinite(chance):
+            axes.axhline(chance, color=GREY, linestyle="--", linewidth=1, label="random play")
+        first = next(iter(series))
+        axes.set_title(heading or _label(first), fontsize=10)
         over_frames(axes)
-        if heading:
-            axes.legend(fontsize=8)
         if LOGARITHMIC & series.keys():
             axes.set_yscale("log")
+        else:
+            _calm(axes, SCALES.get(first, Range()))
+        _bounds(axes, GLOSSARY.keys() & series.keys() & names.keys())
+        if heading:
+            axes.legend(fontsize=8)
     figure.suptitle(literal(title), fontsize=9)
     return figure
 
 
 Series = dict[str, tuple[str, str]]  # figure of a row -> colour, line style
 
+RETURNS: Series = {
+    "train_return": (GREY, "-"),
+    "seen_return": (BLUE, "o-"),
+    "unseen_return": (ORANGE, "o-"),
+    "validation_return": (GREEN, "o-"),
+}
 PANELS: list[tuple[str, Series]] = [  # a panel of one figure needs no heading of its own
-    (
-        "return (raw)",
-        {
-            "train_return": (GREY, "-"),
-            "seen_return": (BLUE, "o-"),
-            "unseen_return": (ORANGE, "o-"),
-            "validation_return": (GREEN, "o-"),
-        },
-    ),
+    ("return (raw)", RETURNS),
     (
         "views: mean cosine (1 = collapsed)",
         {"view_cosine": (BLUE, "-"), "predict_cosine": (PURPLE, "-")},
@@ -112,6 +131,29 @@ PANELS: list[tuple[str, Series]] = [  # a panel of one figure needs no heading o
     ("", {"objective_kl": (ORANGE, "-")}),
 ]
 LOGARITHMIC = {"objective_kl", "gradient_ratio"}
+# What an axis shows at least, by the first figure of its panel: else a small change would fill it.
+SCALES = {
+    "train_return": Range(0.0),
+    "view_cosine": Range(0.0, 1.0),
+    "code_entropy": Range(0.0),
+    "knowing_all": Range(0.0),
+    "action_gain": Range(-0.05, 0.25),
+    "codes_about_level": Range(0.0, 1.0),
+    "levels_per_cluster": Range(0.0, 1.0),
+    "feature_rank": Range(0.0, 64.0),
+    "entropy": Range(0.0),
+}
+
+
+def _calm(axes: Axes, least: Range) -> None:
+    """The axis reaches at least from one end of its usual scale to the other."""
+    low, high = axes.get_ylim()
+    margin = 0.04 * (max(high, least.high if math.isfinite(least.high) else high) - low)
+    if math.isfinite(least.low):
+        low = min(low, least.low - margin)
+    if math.isfinite(least.high):
+        high = max(high, least.high + margin)
+    axes.set_ylim(low, high)
 
 
 def _line(axes: Axes, rows: list[dict[str, Any]], name: str, colour: str, style: str) -> None:
@@ -126,7 +168,10 @@ def _label(name: str) -> str:
 
 
 def _bounds(axes: Axes, names: set[str]) -> None:
-    """Dotted lines around where the figures of a panel are healthy."""
-    for bound in {bound for name in names for bound in GLOSSARY[name].healthy}:
-        if math.isfinite(bound):
-            axes.axhline(bound, color=GREY, linestyle=":", linewidth=1)
+    """A pale band where the figures of a panel are healthy."""
+    low, high = axes.get_ylim()
+    for healthy in {GLOSSARY[name].healthy for name in names}:
+        if math.isfinite(healthy.low) or math.isfinite(healthy.high):
+            band = max(low, healthy.low), min(high, healthy.high)
+            axes.axhspan(*band, color=GREEN, alpha=0.08, linewidth=0, label="healthy")
+    axes.set_ylim(low, high)

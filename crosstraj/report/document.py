@@ -83,18 +83,27 @@ def _marked(text: str) -> str:
 
 
 STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 66rem; margin: 2rem auto; padding: 0 1rem;
-  color: #1a1a1a; background: #fff }
-h1, h2, h3 { line-height: 1.2; margin: 2em 0 .5em } h1 { margin-top: 0 }
-h2 { border-top: 2px solid #0072b2; padding-top: .6em }
+:root { color-scheme: light dark; --ink: #1a1d21; --soft: #59626d; --line: #d9dee4;
+  --paper: #fff; --accent: #0072b2 }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6eaf0; --soft: #9aa5b3; --line: #333c48;
+  --paper: #12161c; --accent: #56b4e9 } }
+body { font: 16px/1.55 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto;
+  padding: 0 1rem; color: var(--ink); background: var(--paper) }
+h1, h2, h3 { line-height: 1.2; margin: 2em 0 .5em; overflow-wrap: anywhere } h1 { margin-top: 0 }
+h2 { border-top: 2px solid var(--accent); padding-top: .6em }
+h1 + p { font-size: 1.12em } p, ul { max-width: 46rem }
 .wide { overflow-x: auto } table { border-collapse: collapse; margin: .5rem 0 1.5rem }
-.caption { color: #555; margin-bottom: .3rem }
-th, td { padding: .25rem .7rem; border-bottom: 1px solid #ddd; text-align: right;
+.caption { color: var(--soft); margin-bottom: .3rem; font-size: .93em }
+th, td { padding: .3rem .7rem; border-bottom: 1px solid var(--line); text-align: right;
   white-space: nowrap; font-variant-numeric: tabular-nums }
-thead th { border-bottom: 2px solid #888; white-space: normal; vertical-align: bottom }
+thead th { border-bottom: 2px solid var(--soft); white-space: normal; vertical-align: bottom }
 td.words { text-align: left } th:first-child { text-align: left; font-weight: 600 }
-figure { margin: 1rem 0 2rem } figure img { max-width: 100%; height: auto }
-figcaption { color: #555 } li { margin: .2rem 0; overflow-wrap: anywhere }
+tbody th { white-space: normal; min-width: 6rem }
+figure { margin: 1rem 0 2rem } figure img { max-width: 100%; height: auto; background: #fff;
+  border-radius: 8px } figcaption { color: var(--soft); font-size: .93em }
+li { margin: .2rem 0; overflow-wrap: anywhere }
+@media (max-width: 40rem) { body { margin: 1rem auto; font-size: 15px }
+  th, td { padding: .3rem .5rem } }
 """
 
 

@@ -23,7 +23,7 @@ from crosstraj.disk import make_directory, write_whole
 from crosstraj.errors import BadInput
 from crosstraj.report import comparison_plots, drawing
 from crosstraj.report.comparison import RANGES, Comparison, compare, named
-from crosstraj.report.curves import curves_figure
+from crosstraj.report.curves import chance_of, curves_figure
 from crosstraj.report.document import (
     Block,
     Heading,
@@ -37,6 +37,8 @@ from crosstraj.report.document import (
 )
 from crosstraj.report.reading import RunData, find_runs, read_run
 from crosstraj.report.sections import aggregates, levels, returns, split
+from crosstraj.report.sections.aggregates import Aggregates
+from crosstraj.report.sections.headline import headline, one_run
 from crosstraj.report.statistics import CONFIDENCE, RESAMPLES, profile
 
 Files = dict[str, bytes]  # by their place below the output directory
@@ -77,7 +79,7 @@ def build(runs: Sequence[RunData], unreadable: Sequence[str]) -> tuple[str, list
     comparisons = compare(runs)
     one = runs[0].path.resolve().name if len(runs) == 1 else f"{len(runs)} runs"
     title = f"Report on {plain(one)}"
-    blocks: list[Block] = [Heading(title, 1), Text(METHOD)]
+    blocks: list[Block] = [Heading(title, 1)]
     if unreadable:
         blocks += [Text("Directories that could not be read, and are in no table:")]
         blocks += [Items(unreadable)]
@@ -91,13 +93,14 @@ def build(runs: Sequence[RunData], unreadable: Sequence[str]) -> tuple[str, list
         blocks += _compared(comparison, index, files)
     if len(runs) == 1:
         blocks += _health(runs[0], one, files)
+    blocks += [Heading("How to read this"), Text(METHOD)]
     rows = [(c.title, *row) for c in comparisons for row in levels.level_rows(c)]
     files["levels.csv"] = _csv([LEVEL_COLUMNS, *rows])
     return title, blocks, files
 
 
 def _health(run: RunData, name: str, files: Files) -> list[Block]:
-    figure = curves_figure(run.reached.rows, name)
+    figure = curves_figure(run.reached.rows, name, chance_of(run.path))
     if figure is None:
         return []
     shown = _picture(files, "health", figure, "Learning and health curves.")
@@ -123,20 +126,20 @@ def _compared(comparison: Comparison, index: int, files: Files) -> list[Block]:
     def picture(name: str, figure: Figure, caption: str) -> Picture:
         return _picture(files, f"{name}-{index}", figure, caption)
 
-    blocks: list[Block] = [Heading(comparison.title), *returns.variants(comparison)]
-    if said := named(comparison):
-        blocks += [Text(NAMED), Items(said)]
-    if comparison.judged:
-        blocks += [Heading("Returns", 3), *returns.returns(comparison)]
-        blocks += [*returns.seen_and_gap(comparison), *returns.normalised_returns(comparison)]
-        blocks += [Heading("Over games and seeds", 3), *_aggregated(comparison, picture)]
-    if table := split.split_blocks(comparison):
-        blocks += [Heading("Split over joint updates", 3), *table]
-    blocks.append(Heading("Learning curves", 3))
+    found = aggregates.aggregates(comparison)
+    blocks: list[Block] = [Heading(comparison.title), *headline(comparison, found)]
     for name, more in ((comparison.levels, ""), ("seen", TRAINING)):
         figure = comparison_plots.learning_curves(comparison, name)
         caption = f"Return on {name} levels over training{CURVES}{more}."
         blocks.append(picture(f"curves-{name}", figure, caption))
+    if comparison.finished_runs == 1:
+        blocks += one_run(comparison)
+    else:
+        blocks += [*_aggregated(comparison, found, picture), *_tables(comparison)]
+    if said := named(comparison):
+        blocks += [Text(NAMED), Items(said)]
+    if table := split.split_blocks(comparison):
+        blocks += [Heading("Split over joint updates", 3), *table]
     blocks.append(Heading("Levels", 3))
     won = levels.won_levels(comparison)
     blocks += levels.level_blocks(comparison, won)
@@ -150,20 +153,31 @@ CURVES = ": mean and one standard deviation over seeds; dotted: partial runs"
 TRAINING = "; faint lines: returns while training, a running mean"
 
 
+def _tables(comparison: Comparison) -> list[Block]:
+    blocks: list[Block] = [Heading("What was run", 3), *returns.variants(comparison)]
+    if comparison.judged:
+        blocks += [Heading("Returns", 3), *returns.returns(comparison)]
+        blocks += [*returns.seen_and_gap(comparison), *returns.normalised_returns(comparison)]
+    return blocks
+
+
 def _aggregated(
-    comparison: Comparison, picture: Callable[[str, Figure, str], Picture]
+    comparison: Comparison,
+    found: Aggregates | None,
+    picture: Callable[[str, Figure, str], Picture],
 ) -> list[Block]:
-    found = aggregates.aggregates(comparison)
+    if not comparison.judged:
+        return []
+    head = Heading("Over games and seeds", 3)
     blocks = aggregates.aggregate_blocks(comparison, found)
-    if found is None or comparison.finished_runs < 2:
-        return blocks
-    blocks.append(
-        picture(
-            "aggregates",
-            comparison_plots.intervals(found.found),
-            f"Aggregates and their intervals; {HOLLOW}.",
-        )
+    if found is None:
+        return [head, *blocks]
+    shown = picture(
+        "aggregates",
+        comparison_plots.intervals(found.found),
+        f"Aggregates and their intervals; {HOLLOW}.",
     )
+    blocks = [head, shown, *blocks]
     scores = [score for rows in found.scores.values() for row in rows.values() for score in row]
     finite = [score for score in scores if np.isfinite(score)]
     if finite:

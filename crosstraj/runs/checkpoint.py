@@ -174,9 +174,13 @@ def newest(parent: Path, warn: Callable[[str], None]) -> Path | None:
 
 def newest_facts(parent: Path) -> dict[str, Any]:
     """The facts of the newest checkpoint with a whole manifest; no other file is looked at."""
-    for path in candidates(parent):
-        with suppress(Broken, OSError, KeyError, TypeError):
-            return dict(_manifest(path)["facts"])
+    return next((found for path in candidates(parent) if (found := facts_of(path))), {})
+
+
+def facts_of(path: Path) -> dict[str, Any]:
+    """What a checkpoint or a snapshot says of the machine that wrote it; {} if it does not."""
+    with suppress(Broken, OSError, KeyError, TypeError):
+        return dict(_manifest(path)["facts"])
     return {}
 
 

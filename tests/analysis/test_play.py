@@ -6,7 +6,6 @@ import torch
 
 from crosstraj.analysis.play import (
     Views,
-    action_names,
     collect,
     columns,
     environments,
@@ -130,8 +129,3 @@ def test_as_many_environments_play_as_let_each_go_on_for_a_while():
     assert environments(1000, 2) == 8
     assert environments(10, 1) == 1
     assert environments(100_000, 4) == 64
-
-
-def test_actions_of_procgen_have_names_and_others_numbers():
-    assert action_names("bigfish", 15)[7] == "→"
-    assert action_names("ALE/Pong-v5", 6) == ["0", "1", "2", "3", "4", "5"]

@@ -117,7 +117,7 @@ def test_an_environment_without_images_is_refused_before_anything_is_written(
         ("train --frame 9", "unknown flag --frame: did you mean --frames?"),
         ("train bigfish", "'bigfish' belongs to no flag"),
         ("train --seed", "--seed has no value; write --seed N"),
-        ("evaluate", "RUN is missing: A run directory; give it, as `crosstraj evaluate --help`"),
+        ("evaluate", "RUN is missing: A run directory, or an agent that comes with crosstraj"),
         ("probe runs", "--expert is missing: The run whose play is the standard"),
         ("experiment", "FILE is missing: A TOML file"),
         ("experiment a.toml --jobs two", "--jobs=two: must be auto, or a number of at least 1"),

@@ -11,7 +11,7 @@ from crosstraj.config.methods import METHODS
 from crosstraj.config.presets import preset
 from crosstraj.config.stored import (
     FORMAT,
-    OF_MEMORY,
+    OPTIONAL,
     UNSAID,
     completed,
     from_dict,
@@ -46,7 +46,8 @@ def test_every_value_is_stored_and_comes_back(method: str) -> None:
     for name in ("default", "paper", "source"):
         config = preset(method, name)
         values = to_dict(config)
-        left_out = {"ising", "gymnasium", *OF_MEMORY}  # it plays a game, and has no memory
+        # It plays a game, has no memory, and starts from random weights.
+        left_out = {"ising", "gymnasium", *(name for names in OPTIONAL.values() for name in names)}
         assert values.keys() == asdict(config).keys() - left_out
         for part in ("policy", "objective", "representation", "evaluation", "machine", "saving"):
             assert values[part].keys() == asdict(config)[part].keys()
@@ -137,3 +138,22 @@ def test_a_configuration_survives_json():
         for name in ("default", "paper", "literal", "procgen"):
             config = preset(method, name)
             assert from_dict(to_dict(config)) == config
+
+
+def test_a_value_that_tells_no_runs_apart_may_be_missing_from_any_run():
+    config = preset("ppo", "default")
+    values = through_json(to_dict(config))
+    for name in UNSAID[FORMAT]:
+        part, _, inner = name.partition(".")
+        del values[part][inner]
+    for version in (1, FORMAT):
+        assert from_dict(completed(values, version)) == config
+
+
+def test_starting_from_other_weights_is_another_run_and_not_doing_so_is_what_it_was():
+    config = preset("ppo", "default")
+    assert "start" not in to_dict(config)
+    started = replace(config, start="ab" * 32)
+    assert to_dict(started)["start"] == "ab" * 32
+    assert from_dict(to_dict(started)) == started
+    assert identity(started) != identity(config)

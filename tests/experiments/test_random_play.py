@@ -14,6 +14,7 @@ from crosstraj.envs import ProcgenConfig
 from crosstraj.errors import BadInput
 from crosstraj.experiments import random_play as chance
 from crosstraj.experiments.expert_runs import random_play
+from crosstraj.runs.shipped import file_of
 
 BOSSFIGHT = Config(env="bossfight")
 
@@ -71,9 +72,9 @@ def test_a_task_is_its_game_levels_and_looks_and_nothing_about_the_method() -> N
         replace(BOSSFIGHT, env="coinrun"),
         replace(BOSSFIGHT, procgen=ProcgenConfig(mode="hard")),
     ]
-    files = {chance.file_of(config, "unseen") for config in same}
+    files = {file_of(config, "unseen") for config in same}
     assert len(files) == 1
     for config in other:
-        files.add(chance.file_of(config, "unseen"))
-    files.add(chance.file_of(BOSSFIGHT, "validation"))
+        files.add(file_of(config, "unseen"))
+    files.add(file_of(BOSSFIGHT, "validation"))
     assert len(files) == 4

@@ -50,7 +50,7 @@ def test_means_deviations_and_the_gap_are_those_of_the_seeds(tmp_path: Path) -> 
         make_run(root, f"r{seed}", seed=seed, finals=[(1000, seen, unseen)])
     page = report_on(root)
     assert table(page, "Raw return on unseen levels")[1][:2] == ["coinrun", "8.00 ± 1.00 (3)"]
-    assert table(page, "Raw return on seen levels")[1] == ["coinrun", "9.00 ± 0.00 (3)"]
+    assert table(page, "Raw return on seen levels")[1][:2] == ["coinrun", "9.00 ± 0.00 (3)"]
     assert table(page, "Generalisation gap")[1] == ["coinrun", "1.00 ± 1.00 (3)"]  # 2, 1, 0
     assert table(page, "Normalised unseen return")[1][1] == "0.600 ± 0.200 (3)"  # of 5 to 10
     assert "jumper and leaper: minimum 3" in page
@@ -71,12 +71,12 @@ def test_published_numbers_stand_beside_ours_with_both_budgets(tmp_path: Path) -
     make_run(root, "b", "ctrl", "paper", seed=0)
     page = report_on(root)
     rows = table(page, "Raw return on unseen levels")
-    assert rows[0] == ["game", "ppo", "PPO, paper", "ctrl paper", "CTRL, paper"]
-    assert rows[1] == ["coinrun", "1.00 (1)", "8.3 ± 0.2", "1.00 (1)", "8.7 ± 0.3"]
+    assert rows[0] == ["game", "ppo", "PPO, paper", "ctrl paper", "CTRL, paper", "random play"]
+    assert rows[1] == ["coinrun", "1.00 (1)", "8.3 ± 0.2", "1.00 (1)", "8.7 ± 0.3", "2.97"]
     assert "after 1,000 frames. Paper: CTRL paper, after 8,000,000 frames, 10 seeds" in page
     assert "another budget" in page
     tex = (tmp_path / "out/tables.tex").read_text()
-    assert r"coinrun & 1.00 (1) & 8.3 $\pm$ 0.2 & 1.00 (1) & 8.7 $\pm$ 0.3 \\" in tex
+    assert r"coinrun & 1.00 (1) & 8.3 $\pm$ 0.2 & 1.00 (1) & 8.7 $\pm$ 0.3 & 2.97 \\" in tex
 
 
 def test_openais_ppo_is_there_at_its_budget_and_the_papers_is_not_in_hard_mode(
@@ -109,7 +109,32 @@ def test_aggregates_are_over_shared_games_with_equally_many_seeds(tmp_path: Path
     assert "missing: ctrl: seed 1, 2 of maze" in page
     rows = table(page, "Unseen return, normalised")
     assert rows[1] == ["ppo", "1", "0.400", "0.400", "0.400", "0.600"]  # 0.2 and 0.6
-    assert table(page, "Probability that a run")[1] == ["ctrl over ppo", "0.750"]  # won, tied
+    assert "Probability that a run" not in page  # of one seed it would be 0, 1 or a half
+
+
+def test_one_run_is_one_table_after_a_sentence_with_random_play(tmp_path: Path) -> None:
+    make_run(tmp_path / "runs", "a", finals=[(1000, 9.0, 6.0)], encoder="laptop")
+    page = report_on(tmp_path / "runs")
+    first = "ppo on coinrun after 1,000 frames: 6.00 on unseen levels, 9.00 on seen ones"
+    assert f"{first}; random play has 2.97. One seed is no ranking." in page
+    rows = table(page, "Raw return on unseen levels")
+    assert rows[0][:4] == ["levels", "return", "random play", "normalised"]
+    assert rows[1][:4] == ["unseen", "6.00", "2.97", "0.200"]
+    assert rows[2][:2] == ["seen", "9.00"]
+    assert rows[3][:4] == ["seen minus unseen", "3.00", "–", "–"]
+    assert "with encoder=laptop, seed 0" in page
+    assert page.index(first) < page.index("![") < page.index("| levels |")
+    assert "Generalisation gap" not in page
+
+
+def test_what_all_variants_share_is_said_once(tmp_path: Path) -> None:
+    root = tmp_path / "runs"
+    make_run(root, "a", encoder="laptop")
+    make_run(root, "b", "ppo", "procgen", encoder="laptop")
+    page = report_on(root)
+    assert table(page, "Raw return on unseen levels")[0][1] == "ppo"
+    assert page.count("encoder=laptop") == 1
+    assert "All of them: encoder=laptop." in page
 
 
 def test_two_seeds_have_intervals(tmp_path: Path) -> None:
@@ -235,7 +260,7 @@ def test_an_unreadable_run_is_named_and_the_others_are_reported(
     (make_run(root, "bad", seed=1) / file).write_text(text)
     page = report_on(root)
     assert f"unreadable: {root}/bad cannot be read" in page
-    assert table(page, "Raw return on unseen levels")[1][1] == "6.00 (1)"
+    assert table(page, "Raw return on unseen levels")[1][:2] == ["unseen", "6.00"]
 
 
 # --- Levels

@@ -1,4 +1,4 @@
-"""TensorBoard shows what metrics.jsonl holds, each row once; if it breaks, the run does not."""
+"""TensorBoard and W&B show what metrics.jsonl holds; if one breaks, the run does not."""
 
 import shutil
 import sys
@@ -64,6 +64,10 @@ def test_what_is_shown_there_changes_no_byte_of_the_run(trained: Trained, copy: 
         assert (copy / name).read_bytes() == (plain / name).read_bytes()
 
 
+def boards(place: Path) -> dict[str, Any]:
+    return {"TensorBoard": lambda: mirror.TensorBoard(place / "tensorboard")}
+
+
 def broken(*_: object) -> None:
     raise RuntimeError("the mirror is broken")
 
@@ -72,9 +76,9 @@ def test_a_mirror_that_cannot_be_made_is_said_in_words(tmp_path: Path, monkeypat
     said: list[str] = []
     log = Log(tmp_path / "metrics.jsonl", said.append)
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    mirror.show_in_tensorboard(log, tmp_path / "tensorboard", said.append)
+    mirror.mirror_in(log, boards(tmp_path), said.append)
     monkeypatch.setattr(mirror.TensorBoard, "__init__", broken)
-    mirror.show_in_tensorboard(log, tmp_path / "tensorboard", said.append)
+    mirror.mirror_in(log, boards(tmp_path), said.append)
     assert log.mirror is None
     assert "pip install tensorboard" in said[0]
     assert said[1] == "nothing is shown in TensorBoard: the mirror is broken"
@@ -83,7 +87,7 @@ def test_a_mirror_that_cannot_be_made_is_said_in_words(tmp_path: Path, monkeypat
 def test_one_that_breaks_later_is_given_up_and_no_row_is_lost(tmp_path: Path, monkeypatch):
     said: list[str] = []
     log = Log(tmp_path / "metrics.jsonl", said.append)
-    mirror.show_in_tensorboard(log, tmp_path / "tensorboard", said.append)
+    mirror.mirror_in(log, boards(tmp_path), said.append)
     assert log.mirror is not None
     rows = [{"row": "update", "frames": n, "loss": 0.5} for n in range(3)]
     log.write(rows[0])
@@ -93,7 +97,7 @@ def test_one_that_breaks_later_is_given_up_and_no_row_is_lost(tmp_path: Path, mo
     log.close()
     assert read_rows(log.path) == rows
     assert len(said) == 1
-    assert "no longer mirrored: the mirror is broken" in said[0]
+    assert "no longer shown in TensorBoard: the mirror is broken" in said[0]
 
 
 def test_a_link_is_replaced_and_not_followed(tmp_path: Path):
@@ -103,3 +107,77 @@ def test_a_link_is_replaced_and_not_followed(tmp_path: Path):
     (tmp_path / "tensorboard").symlink_to(elsewhere)
     mirror.TensorBoard(tmp_path / "tensorboard").close()
     assert [path.name for path in elsewhere.iterdir()] == ["precious"]
+
+
+class FakeWandB:
+    """What W&B's package does for us, as far as we use it."""
+
+    def __init__(self, rows: int = 0) -> None:
+        self.logged: list[dict[str, Any]] = []
+        self.begun: dict[str, Any] = {}
+        self.summary, self.config, self.finished = {"rows": rows}, self, False
+
+    def init(self, **how: Any) -> "FakeWandB":
+        self.begun = how
+        return self
+
+    def Settings(self, **how: Any) -> dict[str, Any]:  # noqa: N802
+        return how
+
+    def define_metric(self, *_: Any, **__: Any) -> None: ...
+
+    def update(self, *_: Any, **__: Any) -> None: ...
+
+    def log(self, row: dict[str, Any]) -> None:
+        self.logged.append(row)
+
+    def finish(self) -> None:
+        self.finished = True
+
+
+def test_wandb_has_each_row_once_by_its_frames_however_often_a_run_is_resumed(
+    trained: Trained, copy: Path, monkeypatch
+):
+    rows = read_rows(copy / "metrics.jsonl")
+    log = Log(copy / "metrics.jsonl", lambda text: pytest.fail(text))
+    fresh = FakeWandB()
+    monkeypatch.setitem(sys.modules, "wandb", fresh)
+    mirror.mirror_in(log, {"W&B": lambda: mirror.WandB(copy, {"seed": 5})}, pytest.fail)
+    log.close()
+    assert fresh.finished
+    assert fresh.begun["config"] == {"seed": 5}
+    assert [row["frames"] for row in fresh.logged] == [row["frames"] for row in rows]
+    name = "update/entropy"
+    assert [r[name] for r in fresh.logged if name in r] == [
+        row["entropy"] for row in rows if row["row"] == "update"
+    ]
+    again = FakeWandB(rows=len(rows) - 1)
+    monkeypatch.setitem(sys.modules, "wandb", again)
+    log = Log(copy / "metrics.jsonl", pytest.fail)
+    mirror.mirror_in(log, {"W&B": lambda: mirror.WandB(copy, {})}, pytest.fail)
+    log.close()
+    assert again.logged == fresh.logged[-1:]
+    assert again.begun["id"] == fresh.begun["id"]
+
+
+def test_one_mirror_that_breaks_leaves_the_other_alone(tmp_path: Path):
+    class Shown(list):
+        show = list.append
+
+        def close(self) -> None:
+            raise RuntimeError("late")
+
+    class Broken(Shown):
+        show = broken
+
+    said: list[str] = []
+    shown, log = Shown(), Log(tmp_path / "metrics.jsonl", said.append)
+    mirror.mirror_in(log, {"W&B": Broken, "TensorBoard": lambda: shown}, said.append)
+    rows = [{"row": "update", "frames": n} for n in range(2)]
+    for row in rows:
+        log.write(row)
+    log.close()
+    assert shown == rows
+    assert [line.split(":")[0] for line in said] == [
+        *("rows are no longer shown in W&B", "TensorBoard may lack the last rows"),
+    ]

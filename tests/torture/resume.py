@@ -182,7 +182,7 @@ PHASES = {  # in the second update; in its save, after which one more is played;
     "rollout": Phase("data.collect:Collector._step", 40, 2 * FRAMES),
     "update": Phase("learning.optimiser:Optimiser.step", 6, 2 * FRAMES),  # 2 + 2 steps in each
     "save": Phase("disk:write_file", 8, 3 * FRAMES),  # config.json, then 4 files in each
-    "evaluation": Phase("learning.evaluation:_outcome", 3, 3 * FRAMES),
+    "evaluation": Phase("learning.evaluation:outcome_of", 3, 3 * FRAMES),
 }
 
 
@@ -231,7 +231,7 @@ def signals_shipped(shop: Workshop) -> Outcome:
     points = (
         ("data.collect:Collector._step", 40, signal.SIGTERM, frames),
         ("learning.optimiser:Optimiser.step", 12, signal.SIGINT, 2 * frames),  # 8 + 8 steps in each
-        ("learning.evaluation:_outcome", 3, signal.SIGHUP, 3 * frames),
+        ("learning.evaluation:outcome_of", 3, signal.SIGHUP, 3 * frames),
     )
     for target, at, number, stopped_after in points:
         ended = play(FULL.command(runs), fault(target, at, "send", int(number)))

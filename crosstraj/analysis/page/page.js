@@ -14,6 +14,9 @@ const LEVELS = 8;  // levels that a cluster is shown in
 // What stands for a level: "level", or "episode" where an environment has no levels.
 const LEVEL = DATA.groupName;
 
+const THUMBS = 14;  // clusters with a picture on the map
+const THUMB = 38;  // pixels of it
+
 const state = { moment: DATA.moments.length - 1, colour: DATA.clustered ? "cluster" : "action",
                 cluster: null, view: null, timer: null };
 const byId = (id) => document.getElementById(id);
@@ -142,7 +145,9 @@ function places(by) {
   return (kind) => rank.get(kind);
 }
 
-const colourAt = (place) => (place < 0 ? NONE : COLOURS[place % COLOURS.length]);
+const dark = () => window.matchMedia("(prefers-color-scheme: dark)").matches;
+const visible = (colour) => (colour === "#000000" && dark() ? "#ffffff" : colour);
+const colourAt = (place) => (place < 0 ? NONE : visible(COLOURS[place % COLOURS.length]));
 const shapeAt = (place) => (place < 0 ? 0 : Math.floor(place / COLOURS.length) % SHAPES.length);
 
 function marker() {
@@ -165,7 +170,7 @@ function marker() {
 
 function dimmed() {
   if (state.cluster === null) return 0.75;
-  return Array.from({ length: COUNT }, (_, view) => (clusterOf(view) === state.cluster ? 0.95 : 0.1));
+  return Array.from({ length: COUNT }, (_, view) => (clusterOf(view) === state.cluster ? 0.95 : 0.28));
 }
 
 function drawLegend() {
@@ -201,6 +206,16 @@ function levelLegend(count) {
 
 // --- The map
 
+// The page's own colours, light or dark, for what the library draws.
+function themed(layout) {
+  const style = getComputedStyle(document.documentElement);
+  const colour = (name) => style.getPropertyValue(name).trim();
+  const axis = { gridcolor: colour("--line"), zerolinecolor: colour("--line") };
+  return { ...layout, paper_bgcolor: colour("--paper"), plot_bgcolor: colour("--paper"),
+           font: { ...layout.font, color: colour("--ink") },
+           xaxis: { ...axis, ...layout.xaxis }, yaxis: { ...axis, ...layout.yaxis } };
+}
+
 // Nothing leaves the page: the library's own button would upload the chart.
 const PLOT = { displaylogo: false, responsive: true, showSendToCloud: false, plotlyServerURL: "",
                modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "toImage"] };
@@ -221,11 +236,49 @@ function drawMap() {
     xaxis: { ...axis, range: range(now().x) }, yaxis: { ...axis, range: range(now().y) },
     uirevision: state.moment,
   };
-  return Plotly.react("map", [points], layout, PLOT);
+  return Plotly.react("map", [points], themed(layout), PLOT);
+}
+
+// The member of a cluster that lies nearest to the middle of all of them.
+function middleOf(own) {
+  const median = (values) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)];
+  const placed = own.filter((view) => now().x[view] !== null);
+  if (!placed.length) return null;
+  const [x, y] = [median(placed.map((v) => now().x[v])), median(placed.map((v) => now().y[v]))];
+  const far = (v) => (now().x[v] - x) ** 2 + (now().y[v] - y) ** 2;
+  return placed.reduce((best, view) => (far(view) < far(best) ? view : best));
+}
+
+// A frame on the map for each of the largest clusters, as far as they do not cover each other.
+function drawThumbs() {
+  const place = byId("thumbs");
+  place.replaceChildren();
+  const map = byId("map");
+  const layout = map._fullLayout;
+  if (!DATA.clustered || !layout || !layout.xaxis.l2p) return;
+  const taken = [];
+  for (const [cluster] of kinds("cluster").filter(([kind]) => kind >= 0)) {
+    if (taken.length === THUMBS) break;
+    const view = middleOf(members(cluster));
+    if (view === null) continue;
+    const x = layout._size.l + layout.xaxis.l2p(now().x[view]);
+    const y = layout._size.t + layout.yaxis.l2p(now().y[view]);
+    const inside = x > THUMB && y > THUMB && x < map.offsetWidth - THUMB && y < map.offsetHeight - THUMB;
+    if (!inside || taken.some(([a, b]) => Math.abs(a - x) < THUMB + 8 && Math.abs(b - y) < THUMB + 8)) {
+      continue;
+    }
+    taken.push([x, y]);
+    const picture = tile(view, 0, THUMB);
+    picture.style.left = `${map.offsetLeft + x - THUMB / 2}px`;
+    picture.style.top = `${map.offsetTop + y - THUMB / 2}px`;
+    if (state.cluster !== null && state.cluster !== cluster) picture.style.opacity = "0.6";
+    place.append(picture);
+  }
 }
 
 function redraw() {
   drawMap();
+  drawThumbs();
   drawLegend();
 }
 
@@ -282,6 +335,7 @@ function select(cluster) {
   state.cluster = cluster === null || cluster < 0 ? null : cluster;
   byId("pick").value = state.cluster === null ? "" : String(state.cluster);
   Plotly.restyle("map", { "marker.opacity": [dimmed()] }, [0]);
+  drawThumbs();
   drawPanel();
 }
 
@@ -361,18 +415,27 @@ function byLevels() {
     .sort((a, b) => levelsOf(b[0])[0] - levelsOf(a[0])[0]);
 }
 
-function drawWidest(panel) {
-  const all = byLevels();
+// The page's headline number: what it is, and what it would be by chance.
+function drawHeadline() {
+  byId("headline").textContent = DATA.clustered ? headline(byLevels()) : "";
+}
+
+function headline(all) {
   const views = all.reduce((sum, [, count]) => sum + count, 0);
-  if (!views) return;
+  if (!views) return "";
   // Over views, not clusters: one of two views can span no more than two levels.
   const mean = (place) => all.reduce(
     (sum, [cluster, count]) => sum + count * levelsOf(cluster)[place], 0) / views;
   const total = plural(new Set(VIEWS.group).size, LEVEL);
-  panel.append(element("p", `The views are of ${total}; the cluster of a view spans on average `
+  return `The views are of ${total}; the cluster of a view spans on average `
     + `${shown(mean(0), 1)} of them. Permuted codes would give about ${shown(mean(1), 1)}: near `
     + `that, clusters recognise situations, whatever the ${LEVEL}; far below, they recognise `
-    + `${LEVEL}s.`));
+    + `${LEVEL}s.`;
+}
+
+function drawWidest(panel) {
+  const all = byLevels();
+  if (!all.length) return;
   const listed = all.slice(0, LISTED).map(([cluster]) => [cluster, ...levelsOf(cluster)]);
   panel.append(...chips(`Clusters that span most: ${LEVEL}s (if permuted)`, listed.map(
     ([cluster, levels, permuted]) => [cluster, `${cluster}: ${levels} (${shown(permuted, 1)})`])));
@@ -406,11 +469,11 @@ function drawWhen(own) {
     type: "bar", x: mine.map((_, bin) => (bin + 0.5) * width), width,
     y: mine.map((count, bin) => (all[bin] ? (100 * count) / all[bin] : 0)), customdata: mine,
     marker: { color: COLOURS[0] }, hovertemplate: "step %{x:.0f}: %{customdata} views, %{y:.1f} %<extra></extra>",
-  }], {
+  }], themed({
     margin: { l: 38, r: 6, t: 4, b: 34 }, bargap: 0, font: { size: 11 },
     xaxis: { title: { text: "step of the episode", standoff: 4 } },
     yaxis: { title: { text: "% of views" }, rangemode: "tozero" },
-  }, { ...PLOT, displayModeBar: false });
+  }), { ...PLOT, displayModeBar: false });
 }
 
 // --- Snapshots and curves
@@ -423,6 +486,7 @@ function setMoment(index) {
   byId("moment").setAttribute("aria-valuetext", byId("moment-label").textContent);
   fillPick();
   redraw();
+  drawHeadline();
   drawPanel();
   if (state.view !== null) showView(state.view);
   markCurves();
@@ -459,14 +523,15 @@ function drawCurves() {
     Plotly.newPlot(`curve${index}`, curve.lines.map((line, k) => ({
       x: line.x, y: line.y, name: line.name, mode: "lines+markers",
       line: { color: COLOURS[k], dash: dashes[k] }, marker: { size: 5 },
-    })), {
+    })), themed({
       title: { text: curve.title, font: { size: 13 }, x: 0.04, xanchor: "left", y: 0.97,
                yanchor: "top" },
       margin: { l: 44, r: 12, t: curve.lines.length > 1 ? 46 : 28, b: 34 },
       font: { size: 11 }, showlegend: curve.lines.length > 1,
       legend: { orientation: "h", y: 1, yanchor: "bottom", x: 0, font: { size: 10 } },
-      xaxis: { title: { text: "frames", standoff: 4 } }, yaxis: { automargin: true },
-    }, { ...PLOT, displayModeBar: false });
+      xaxis: { title: { text: "frames", standoff: 4 } },
+      yaxis: { automargin: true, rangemode: "tozero" },
+    }), { ...PLOT, displayModeBar: false });
   });
 }
 
@@ -539,8 +604,21 @@ byId("map").addEventListener("keydown", (event) => {
 });
 drawCurves();
 setMoment(state.moment);
+if (DATA.clustered) {  // the largest cluster, not an empty panel
+  const largest = kinds("cluster").find(([kind]) => kind >= 0);
+  if (largest) select(largest[0]);
+}
+window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+  byId("curves").replaceChildren();
+  drawCurves();
+  setMoment(state.moment);
+});
 byId("map").on("plotly_hover", (event) => showView(event.points[0].pointIndex));
 byId("map").on("plotly_unhover", hideView);
 byId("map").on("plotly_click", (event) => select(clusterOf(event.points[0].pointIndex)));
-byId("map").on("plotly_relayout", () => state.view !== null && placeCard(state.view));
+byId("map").on("plotly_relayout", () => {
+  drawThumbs();
+  if (state.view !== null) placeCard(state.view);
+});
+window.addEventListener("resize", () => setTimeout(drawThumbs, 200));
 document.body.dataset.ready = "true";

@@ -39,9 +39,11 @@ def aggregates(comparison: Comparison) -> Aggregates | None:
         raw, left = balanced(variant, games)
         scores[variant.label] = normalised_scores(raw)
         left_out += left
+    seeds = {label: len(next(iter(rows.values()))) for label, rows in scores.items()}
     pairs = [
         (later, earlier, probability_of_improvement(scores[later], scores[earlier]))
         for earlier, later in combinations(scores, 2)
+        if min(seeds[later], seeds[earlier]) > 1  # of one seed it would be 0 or 1, by chance
     ]
     found = {label: aggregate(rows) for label, rows in scores.items()}
     return Aggregates(games, scores, found, pairs, left_out)
@@ -80,7 +82,7 @@ def aggregate_blocks(comparison: Comparison, all_of: Aggregates | None) -> list[
         ]
         caption = (
             "Probability that a run of the first beats one of the second on the same game (ties "
-            "count half), mean over games, with 95 % intervals where both have two seeds."
+            "count half), mean over games, with 95 % intervals; pairs with two seeds each."
         )
         blocks.append(Table(caption, ["pair", "probability"], pairs))
     return blocks

@@ -30,7 +30,12 @@ def variants(comparison: Comparison) -> list[Block]:
             variant.label,
             variant.config["method"],
             variant.config["preset"],
-            ", ".join(f"{name}={value}" for name, value in variant.changed.items()) or NONE,
+            ", ".join(
+                f"{name}={value}"
+                for name, value in variant.changed.items()
+                if name not in comparison.shared
+            )
+            or NONE,
             str(len(variant.games)),
             _counts([len(variant.seeds(game)) for game in variant.games]),
             str(len(variant.partial)),
@@ -38,7 +43,11 @@ def variants(comparison: Comparison) -> list[Block]:
         for variant in comparison.variants
     ]
     head = ["variant", "method", "preset", "changed from the preset", "games", "seeds", "partial"]
-    blocks: list[Block] = [Table("What was run; each variant is averaged by itself.", head, rows)]
+    caption = "What was run; each variant is averaged by itself."
+    if comparison.shared:
+        values = ", ".join(f"{name}={value}" for name, value in comparison.shared.items())
+        caption += f" All of them: {values}."
+    blocks: list[Block] = [Table(caption, head, rows)]
     by_method: dict[str, list[str]] = {}
     for variant in comparison.variants:
         by_method.setdefault(variant.config["method"], []).append(variant.label)
@@ -96,29 +105,35 @@ def returns(comparison: Comparison) -> list[Block]:
     head = ["game"]
     for variant, beside in columns:
         head += [variant.label, *(entry.name for entry in beside)]
+    head.append("random play")
     rows = []
     for game in comparison.games:
         row = [game]
         for variant, beside in columns:
             row.append(with_seeds(spread(final.held_out for final in variant.finals(game))))
             row += [_theirs(entry.column.get(game)) for entry in beside]
-        rows.append(row)
+        rows.append([*row, number(comparison.random(game), absent=NONE)])
     caption = (
         f"Raw return on {comparison.levels} levels: mean ± standard deviation over seeds (number "
         f"of seeds), ours after {comparison.budget:,} frames."
     )
     if any(beside for _, beside in columns):
-        caption += (
-            f" Paper: CTRL paper, after {PAPER_FRAMES:,} frames, {PAPER_SEEDS} seeds (ablations "
-            f"{ABLATION_SEEDS})"
-        )
-        same = comparison.budget == PAPER_FRAMES
-        caption += "." if same else ": another budget, so the numbers are not of one kind."
-        caption += (
-            " Its starpilot, fruitbot, chaser, miner and plunder disagree with every other "
-            "published source."
-        )
+        caption += f" {about_paper(comparison)}"
     return [Table(caption, head, rows)]
+
+
+def about_paper(comparison: Comparison) -> str:
+    """What published numbers are, and why they may not be of one kind with ours."""
+    same = comparison.budget == PAPER_FRAMES
+    budget = "." if same else ": another budget, so the numbers are not of one kind."
+    return (
+        f"Paper: CTRL paper, after {PAPER_FRAMES:,} frames, {PAPER_SEEDS} seeds (ablations "
+        f"{ABLATION_SEEDS}){budget} Its starpilot, fruitbot, chaser, miner and plunder disagree "
+        "with every other published source."
+    )
+
+
+NO_RANGE = "No normalised scores: ranges are known for Procgen's games in easy mode."
 
 
 def _theirs(entry: Published | None) -> str:
@@ -130,7 +145,12 @@ def _theirs(entry: Published | None) -> str:
 def seen_and_gap(comparison: Comparison) -> list[Block]:
     frames = f"after {comparison.budget:,} frames: mean ± standard deviation over seeds (seeds)"
     return [
-        _by_game(f"Raw return on seen levels {frames}.", comparison, lambda final: final.seen),
+        _by_game(
+            f"Raw return on seen levels {frames}.",
+            comparison,
+            lambda final: final.seen,
+            chance=True,
+        ),
         _by_game(
             f"{GLOSSARY['gap'].label.capitalize()} ({comparison.levels} levels), {frames}.",
             comparison,
@@ -139,20 +159,28 @@ def seen_and_gap(comparison: Comparison) -> list[Block]:
     ]
 
 
-def _by_game(caption: str, comparison: Comparison, value: Callable[[Evaluation], float]) -> Table:
-    judged = comparison.judged
-    rows = [
-        [game, *(with_seeds(spread(map(value, v.finals(game)))) for v in judged)]
-        for game in comparison.games
-    ]
-    return Table(caption, ["game", *(variant.label for variant in judged)], rows)
+def _by_game(
+    caption: str,
+    comparison: Comparison,
+    value: Callable[[Evaluation], float],
+    *,
+    chance: bool = False,
+) -> Table:
+    """A row per game and a column per variant; of random play, too, where it has such a value."""
+    judged, last = comparison.judged, ["random play"] if chance else []
+    rows = []
+    for game in comparison.games:
+        known = [number(comparison.random(game, "seen"), absent=NONE)] if chance else []
+        ours = (with_seeds(spread(map(value, v.finals(game)))) for v in judged)
+        rows.append([game, *ours, *known])
+    return Table(caption, ["game", *(variant.label for variant in judged), *last], rows)
 
 
 def normalised_returns(comparison: Comparison) -> list[Block]:
     """Each game's score on a common scale, and the mean over games where none is missing."""
     games = comparison.normalisable(comparison.games)
     if not games:
-        return [Text("No normalised scores: ranges are known for Procgen's games in easy mode.")]
+        return [Text(NO_RANGE)]
     columns = published(comparison)
     head, rows = ["game"], [[game] for game in games]
     mean = [f"mean of {len(games)}"]

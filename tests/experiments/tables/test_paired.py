@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from crosstraj.experiments import random_play as chance
 from crosstraj.experiments.jobs import prepare
 from crosstraj.experiments.tables.make import make_table
+from crosstraj.runs.shipped import file_of
 from tests.experiments.tables.runs import FROZEN, PPO, fill, judged, plan_of, update
 
 
@@ -28,7 +28,7 @@ def test_the_paired_table_says_what_is_gained_over_the_baseline_and_what_is_excl
     assert "b, coinrun: left out, random play is not measured" in first
     assert "b: no pair with a yet, so nothing can be said." in first
     for job in jobs:
-        file = chance.file_of(job.config, "unseen")
+        file = file_of(job.config, "unseen")
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(json.dumps({"return": 1.5 if job.planned.game == "bigfish" else 2.5}))
     assert len(list(Path("results/random").iterdir())) == 2  # by game, not by variant or seed

@@ -1,0 +1,113 @@
+"""Pictures as one moving picture: WebP and GIF by Pillow, MP4 where an encoder is installed."""
+
+import io
+import shutil
+import subprocess
+from collections.abc import Iterable
+from typing import Literal, assert_never, get_args
+
+from PIL import Image
+
+from crosstraj.errors import BadInput
+
+Kind = Literal["webp", "gif", "mp4"]
+QUALITIES = (75, 60, 45, 30, 20, 15, 10, 5)  # WebP's; the first that keeps to the budget
+METHOD = 2  # WebP's; 0 is faster and a tenth larger, 4 slower and no smaller worth the time
+BUDGET = 0.046  # bytes per pixel: 300 pictures of a 2 x 2 grid stay below 3 MB
+COLOURS = 64  # a GIF's palette; more cost bytes and show little
+SAMPLE = 16  # pictures that speak for all
+
+
+def kind_of(name: str) -> Kind:
+    """The kind of file that a name asks for by its ending."""
+    ending = name.rpartition(".")[2].lower()
+    for kind in get_args(Kind):
+        if ending == kind:
+            checked: Kind = kind
+            return checked
+    raise BadInput(f"{name} must end with .webp, .gif or .mp4")
+
+
+def encode(pictures: Iterable[Image.Image], kind: Kind, fps: int) -> bytes:
+    """A moving picture that begins again when it is over (MP4: as its player likes)."""
+    match kind:
+        case "webp":
+            whole = list(pictures)
+            return _animated(whole, "webp", fps, quality=_quality(whole), method=METHOD)
+        case "gif":
+            return _animated(_few_colours(list(pictures)), "gif", fps, optimize=False)
+        case "mp4":
+            return _mp4(list(pictures), fps)
+        case other:
+            assert_never(other)
+
+
+def _animated(pictures: list[Image.Image], form: str, fps: int, **how: object) -> bytes:
+    file = io.BytesIO()
+    first, *rest = pictures
+    duration = round(1000 / fps)
+    first.save(file, form, save_all=True, append_images=rest, duration=duration, loop=0, **how)
+    return file.getvalue()
+
+
+def _quality(pictures: list[Image.Image]) -> int:
+    """The best quality that keeps to the budget: a tiled background takes little, a lawn a lot.
+
+    A WebP has each picture by itself, or the changed part of it, so a sample tells the whole.
+    """
+    sample = pictures[:: max(1, len(pictures) // SAMPLE)]
+    width, height = pictures[0].size
+    budget = BUDGET * width * height * len(sample)
+    for quality in QUALITIES:
+        if sum(_webp_size(picture, quality) for picture in sample) <= budget:
+            return quality
+    return QUALITIES[-1]
+
+
+def _webp_size(picture: Image.Image, quality: int) -> int:
+    file = io.BytesIO()
+    picture.save(file, "webp", quality=quality, method=METHOD)
+    return len(file.getvalue())
+
+
+def _few_colours(pictures: list[Image.Image]) -> list[Image.Image]:
+    """All pictures in one palette, undithered: dots that come and go cost more than they show."""
+    chosen = pictures[:: max(1, len(pictures) // SAMPLE)]
+    width, height = chosen[0].size
+    sample = Image.new("RGB", (width, height * len(chosen)))
+    for number, picture in enumerate(chosen):
+        sample.paste(picture, (0, number * height))
+    palette = sample.quantize(COLOURS, Image.Quantize.MEDIANCUT)
+    return [picture.quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures]
+
+
+def encoder() -> str | None:
+    """An MP4 encoder: ffmpeg, or the one that imageio-ffmpeg brings along."""
+    if found := shutil.which("ffmpeg"):
+        return found
+    try:
+        from imageio_ffmpeg import get_ffmpeg_exe
+
+        return str(get_ffmpeg_exe())
+    except Exception:  # not installed, or without a program for this machine
+        return None
+
+
+def _mp4(pictures: list[Image.Image], fps: int) -> bytes:
+    program = encoder()
+    if program is None:
+        raise BadInput(
+            "MP4 needs ffmpeg, which is not installed; install it (or pip install "
+            "imageio-ffmpeg), or write .webp or .gif"
+        )
+    width, height = pictures[0].size
+    command = [program, "-loglevel", "error", "-f", "rawvideo", "-pix_fmt", "rgb24"]
+    command += ["-s", f"{width}x{height}", "-r", str(fps), "-i", "-", "-pix_fmt", "yuv420p"]
+    command += ["-f", "mp4", "-movflags", "frag_keyframe+empty_moov", "-"]
+    raw = b"".join(picture.tobytes() for picture in pictures)
+    made = subprocess.run(command, input=raw, capture_output=True, check=False)
+    if made.returncode or not made.stdout:
+        said = made.stderr.decode(errors="replace").strip().splitlines()
+        why = said[-1][:200] if said else "it does not say why"
+        raise BadInput(f"{program} made no MP4 ({why}); write .webp or .gif")
+    return made.stdout

@@ -1,0 +1,56 @@
+"""An agent by itself, in the layout that model hubs expect; `crosstraj export` writes it.
+
+    config.json         the values of its run, and of its weights the frames of training and SHA-256
+    model.safetensors   the weights of agent and objective, by part and name
+
+Beside them may lie a card, a clip, an ONNX file and the log of the run; none is needed to load it.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from crosstraj import disk
+from crosstraj.errors import BadInput
+from crosstraj.runs import codec
+from crosstraj.runs.read import stored
+
+MODEL = "model.safetensors"
+
+
+def is_agent(path: Path) -> bool:
+    return (path / MODEL).is_file()
+
+
+def contents(
+    values: Mapping[str, Any], weights: Mapping[str, Tensor], frames: int
+) -> dict[str, bytes]:
+    """Both files by their names. values: what a run's config.json holds."""
+    model = codec.pack(weights)
+    saving = values["config"]["saving"] | {"runs": "runs"}  # where it lay is of that machine
+    config = values["config"] | {"saving": saving}
+    about = {"frames": frames, "sha256": hashlib.sha256(model).hexdigest()}
+    whole = {**values, "config": config, "agent": about}
+    return {MODEL: model, "config.json": json.dumps(whole, indent=1).encode() + b"\n"}
+
+
+def read(path: Path) -> tuple[dict[str, Tensor], int]:
+    """Weights by part and name, and their frames of training; damaged ones are refused."""
+    try:
+        about = stored(path)["agent"]
+        model = disk.read_plain_file(path / MODEL)
+        frames, digest = int(about["frames"]), hashlib.sha256(model).hexdigest()
+        if digest != about["sha256"]:
+            raise ValueError(f"its SHA-256 is {digest[:12]}..., not {str(about['sha256'])[:12]}...")
+        return codec.unpack(model), frames
+    except Exception as error:
+        raise BadInput(f"{path / MODEL} is broken: {error}; restore it from a copy") from error
+
+
+def digest_of(path: Path) -> str:
+    """The SHA-256 of an agent's weights, as its config.json says; `read` holds it against them."""
+    return str(stored(path)["agent"]["sha256"])

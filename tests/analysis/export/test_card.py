@@ -1,0 +1,56 @@
+"""The card of an agent: what it says, and that no name in it becomes markup."""
+
+import json
+from dataclasses import replace
+
+from crosstraj.analysis.export.card import Subject, card, head
+from crosstraj.config.values import Config
+
+HOSTILE = '"}]\n---\n# <script>alert(1)</script> [x](http://evil) ![y](z) {{x}} `|`'
+EVALUATION = {
+    "frames": 900,
+    **{"seen_return": 8.0, "seen_stderr": 0.5, "unseen_return": 6.25, "unseen_stderr": 0.4},
+}
+
+
+def subject(**changes: object) -> Subject:
+    config = Config(env="coinrun", method="ctrl", frames=1000, seed=7)
+    whole = Subject("coinrun-ctrl", config, 1000, EVALUATION, {"torch": "2.13.0"}, ("clip.webp",))
+    return whole._replace(**changes)
+
+
+def test_the_head_is_what_a_hub_reads():
+    lines = head(subject()).splitlines()
+    assert "library_name: crosstraj" in lines
+    assert '- "reinforcement-learning"' in lines
+    assert '- "coinrun"' in lines
+    results = [json.loads(line.removeprefix("  - ")) for line in lines if line.startswith("  - ")]
+    assert [one["metrics"][0]["value"] for one in results] == ["8.00 +/- 0.50", "6.25 +/- 0.40"]
+    assert [one["metrics"][0]["type"] for one in results] == ["mean_reward"] * 2
+    assert results[1]["dataset"]["name"] == "coinrun, unseen levels"
+
+
+def test_budget_seed_levels_machine_and_random_play_are_said():
+    text = card(subject())
+    assert "1,000 frames (its whole budget) from one seed, 7" in text
+    assert "levels 0 to 199 of coinrun, easy mode" in text
+    assert "torch 2.13.0" in text
+    assert "it says nothing of other seeds" in text
+    assert "| unseen | 6.25 | 0.40 | 2.97 |" in text  # random play is kept in results/random
+    assert "![The agent on levels" in text
+    short = card(subject(frames=400, evaluation={}, facts={}))
+    assert "of a budget of 1,000: training had not ended" in short
+    assert "nothing is known of how well it plays" in short
+    assert "trained on: not recorded" in short
+    assert "model-index" not in short
+
+
+def test_a_hostile_name_stays_text():
+    config = replace(subject().config, env=HOSTILE)
+    for text in (card(subject(name=HOSTILE)), card(subject(name=HOSTILE, config=config))):
+        top, rest = text.removeprefix("---\n").split("\n---\n", 1)
+        assert "<script>" not in rest
+        assert "[x](" not in rest
+        assert "![y]" not in rest
+        (name,) = [line for line in top.splitlines() if line.startswith("- name: ")]
+        assert json.loads(name.removeprefix("- name: ")) == HOSTILE.replace("\n", " ")
