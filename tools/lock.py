@@ -1,7 +1,8 @@
 """`make lock`: resolve what crosstraj and its extras need on this Python, and print exact versions.
 
 The game engine is left out: it has a lock of its own and is installed without what its metadata
-asks for. So are the CUDA packages of torch's build for Linux, which torch pins itself.
+asks for. So are the CUDA packages of torch's build for Linux, which torch pins itself, and W&B:
+with all that it needs it is 200 MB, for one flag, and the tests of its mirror need none of it.
 """
 
 import json
@@ -15,6 +16,7 @@ from typing import Any
 BUILDING = ("hatchling", "editables")  # `make setup` installs this package without isolation
 TORCH = "torch==2.13.0"
 NUMPY = "numpy<2" if sys.version_info < (3, 12) else "numpy>=2"  # the tests meet both
+UNLOCKED = ("wandb",)  # extras
 CUDA = re.compile(r"cuda|nvidia|triton", re.IGNORECASE)
 
 
@@ -33,7 +35,8 @@ def resolve(extras: list[str], kept: list[str]) -> dict[str, str]:
 def main(kept: list[str]) -> None:
     project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
     offered: dict[str, list[str]] = project["optional-dependencies"]
-    extras = [name for name in offered if not any("procgen" in need for need in offered[name])]
+    with_engine = {name for name in offered if any("procgen" in need for need in offered[name])}
+    extras = [name for name in offered if name not in with_engine and name not in UNLOCKED]
     versions = resolve(extras, kept)
     print("# Exact versions of everything that `make run` and `make test` install, but the engine.")
     for name in sorted(versions, key=str.lower):

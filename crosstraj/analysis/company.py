@@ -76,6 +76,7 @@ def views_of(tiles: Sequence[Sequence[Moment]], keypoints: int) -> tuple[list[Pl
         value=np.array([moment.value for moment in first], np.float32),
         return_to_go=nothing,
         length=np.full(len(rows), -1),
+        memory=np.array([[moment.memory for moment in row] for row in rows], np.float32),
     )
     return places, views
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from crosstraj.config.groups import LevelSplit
 from crosstraj.config.values import Config
+from crosstraj.data.rollout import Remembered
 from crosstraj.data.skills import Followed, Skills
 from crosstraj.envs import image_and_actions, level_seeds
 from crosstraj.learning.evaluation import Examiner, Player, Pool, outcome_of
@@ -27,6 +28,7 @@ class Moment(NamedTuple):
     """One step of one environment."""
 
     observation: NDArray[np.uint8]  # [H, W, C], what the policy saw
+    memory: NDArray[np.float32]  # [K] and what it remembered before
     split: LevelSplit
     level: int  # -1 where there are no levels
     episode: int  # counted from 0 for each environment
@@ -52,17 +54,27 @@ def play(
     envs = pool.envs.num_envs
     obs, level = pool.rewind()
     followed = Followed(skills, envs, device, rng)
+    remembered = Remembered(player.memory, envs, device)
     score, episode, step = np.zeros(envs), np.zeros(envs, int), np.zeros(envs, int)
     while True:
         seen = obs.copy()  # the environments write the next frames in the same place
-        frames = torch.from_numpy(seen).to(device)
+        memory = remembered.state.cpu().numpy().copy()
+        frames = remembered.before(torch.from_numpy(seen).to(device))
         decision = player.act(frames, followed.context, rng, greedy=greedy)
+        remembered.keep(decision)
         action, value = decision.action.cpu().numpy(), decision.value.float().cpu().numpy()
         obs, reward, terminated, truncated, info = pool.envs.step(action)
         done = terminated | truncated
         yield [
             Moment(
-                *(seen[row], split, int(level[row]), int(episode[row]), int(step[row])),
+                *(
+                    seen[row],
+                    memory[row],
+                    split,
+                    int(level[row]),
+                    int(episode[row]),
+                    int(step[row]),
+                ),
                 *(int(action[row]), float(value[row])),
                 *(float(score[row]), float(score[row] + reward[row])),
                 outcome_of(info, row, bool(truncated[row])) if done[row] else "",
@@ -72,6 +84,7 @@ def play(
         score = np.where(done, 0.0, score + reward)
         step, episode = np.where(done, 0, step + 1), episode + done
         followed.step(torch.from_numpy(done), rng)
+        remembered.forget(torch.from_numpy(done))
         level = level_seeds(info, envs)
 
 

@@ -37,13 +37,15 @@ class Deciding(nn.Module):
     def forward(self, frames: Tensor) -> tuple[Tensor, Tensor]:
         nobody = torch.zeros(frames.shape[0], 0)
         features = self.agent.read(self.agent.encoder, frames)
-        return self.agent.decide(frames, features, nobody)
+        return self.agent.decide(frames, features, nobody)[:2]
 
 
 def onnx_bytes(trained: Trained, image: tuple[int, int, int]) -> bytes:
     """The file; refused where it does not decide as torch does."""
     if trained.agent.film is not None:
         raise BadInput("--onnx: this policy follows skills, which its ONNX file could not be given")
+    if trained.agent.memory:
+        raise BadInput("--onnx: this policy has a memory, which its ONNX file could not carry on")
     network = Deciding(trained.agent)
     frames = torch.zeros(2, *image, dtype=torch.uint8)
     with TemporaryDirectory() as place, warnings.catch_warnings(), torch.inference_mode():
