@@ -99,6 +99,8 @@ class Counting(gym.vector.VectorEnv[Any, Any, Any]):
 class Idle:
     """Takes no notice of frames, and remembers the skills it was given."""
 
+    memory = 0
+
     def __init__(self) -> None:
         self.seen: list[tuple[list[int], list[float]]] = []
 
