@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from crosstraj.cli.parse import parse
 from crosstraj.cli.train import train
 
-# Where 65,536 frames with the small encoder are seen to be above random play (results/first_look).
+# Where 65,536 frames with the small encoder are seen to be above random play.
 GAME = "coinrun"
 
 

@@ -10,9 +10,12 @@ from crosstraj.clips.scenes import Moment
 from crosstraj.learning.load import load
 
 
+NOTHING = np.zeros(0, np.float32)  # is remembered
+
+
 def moment(level: int, episode: int, step: int, number: int) -> Moment:
     frame = np.full((64, 64, 3), number, np.uint8)
-    return Moment(frame, "seen", level, episode, step, number % 15, 0.0, 0.0, 0.0, "")
+    return Moment(frame, NOTHING, "seen", level, episode, step, number % 15, 0.0, 0.0, 0.0, "")
 
 
 def test_views_are_the_last_steps_of_their_own_episode():

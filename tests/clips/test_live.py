@@ -11,6 +11,9 @@ from crosstraj.clips.scenes import Moment
 from crosstraj.errors import BadInput
 
 
+NOTHING = np.zeros(0, np.float32)  # is remembered
+
+
 def terminal(width: int) -> Console:
     return Console(file=io.StringIO(), force_terminal=True, width=width, color_system="truecolor")
 
@@ -38,8 +41,8 @@ def test_as_many_tiles_as_there_is_room_for():
 def test_what_it_did_and_what_it_came_to_is_said():
     frame = np.zeros((4, 12, 3), np.uint8)
     played = [
-        Moment(frame, "unseen", 4711, 0, 0, 1, 0.5, 2.0, 5.0, ""),
-        Moment(frame, "unseen", 4711, 0, 1, 0, 0.5, 5.0, 6.0, "solved"),
+        Moment(frame, NOTHING, "unseen", 4711, 0, 0, 1, 0.5, 2.0, 5.0, ""),
+        Moment(frame, NOTHING, "unseen", 4711, 0, 1, 0, 0.5, 5.0, 6.0, "solved"),
     ]
     console = terminal(70)
     stage = ([moment] for moment in played)

@@ -15,12 +15,13 @@ from crosstraj.clips.tiles import (
     written,
 )
 
+NOTHING = np.zeros(0, np.float32)  # is remembered
 RED, BLUE = (255, 0, 0), (0, 0, 255)
 
 
 def moment(colour: tuple[int, int, int], **changes: object) -> Moment:
     frame = np.broadcast_to(np.array(colour, np.uint8), (64, 64, 3))
-    whole = Moment(frame, "unseen", 7, 0, 0, 1, 0.0, 0.0, 1.0, "")
+    whole = Moment(frame, NOTHING, "unseen", 7, 0, 0, 1, 0.0, 0.0, 1.0, "")
     return whole._replace(**changes)
 
 
