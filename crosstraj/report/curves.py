@@ -136,7 +136,6 @@ SCALES = {
     "train_return": Range(0.0),
     "view_cosine": Range(0.0, 1.0),
     "code_entropy": Range(0.0),
-    "knowing_all": Range(0.0),
     "action_gain": Range(-0.05, 0.25),
     "codes_about_level": Range(0.0, 1.0),
     "levels_per_cluster": Range(0.0, 1.0),

@@ -9,7 +9,6 @@ from crosstraj.analysis.embed import Lens
 from crosstraj.clips.scenes import Moment
 from crosstraj.learning.load import load
 
-
 NOTHING = np.zeros(0, np.float32)  # is remembered
 
 

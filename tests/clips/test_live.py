@@ -10,7 +10,6 @@ from crosstraj.clips.live import fitting, half_blocks, show
 from crosstraj.clips.scenes import Moment
 from crosstraj.errors import BadInput
 
-
 NOTHING = np.zeros(0, np.float32)  # is remembered
 
 
