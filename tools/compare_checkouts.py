@@ -133,7 +133,7 @@ def main() -> int:
         for name in jobs:
             one, other = (left_behind(runs / name) for runs in two)
             unequal = differing(one, other, common=given.common)
-            lost += bool(unequal) or not one
+            lost += bool(unequal) or not one.keys() & other.keys()
             equal = f"{len(one.keys() & other.keys())} files equal"
             said = f"differ: {', '.join(unequal)}" if unequal else equal
             print(f"{name}: {said}", flush=True)

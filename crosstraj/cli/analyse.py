@@ -6,7 +6,7 @@ from typing import Annotated
 
 from crosstraj.cli.options import POSITIONAL
 from crosstraj.cli.parse import parse
-from crosstraj.cli.runs_given import only_runs
+from crosstraj.cli.runs_given import only_runs, place_in
 from crosstraj.errors import BadInput
 
 
@@ -35,7 +35,7 @@ def analyse(arguments: list[str]) -> None:
     given = parse(AnalyseArguments, "analyse", analyse.__doc__, arguments)
     runs = only_runs(given.runs)
     from crosstraj.analysis import temperatures
-    from crosstraj.analysis.output import Output, file_names, inside_run
+    from crosstraj.analysis.output import Output, file_names
     from crosstraj.analysis.result import Choices
     from crosstraj.analysis.study import analyse as analyse_run
 
@@ -44,7 +44,7 @@ def analyse(arguments: list[str]) -> None:
     choices = Choices(given.views, given.step, given.span, given.kmeans)
     courses = []
     for run, name in zip(runs, file_names(runs), strict=True):
-        place = given.out or inside_run(run, "analysis")
+        place = given.out or place_in(run, "analysis")
         output = Output(place / name if len(runs) > 1 else place)
         result, written = analyse_run(run, choices, output)
         courses.append(temperatures.course(result))

@@ -22,7 +22,8 @@ class ExportArguments:
     onnx: bool = False
     """Add the policy as ONNX, checked against torch (pip install 'crosstraj[onnx]')."""
     push: str | None = None
-    """Upload it to the Hugging Face hub as USER/NAME; without this nothing leaves this machine."""
+    """Upload it to the Hugging Face hub as USER/NAME, for everybody to see; without this nothing
+    leaves this machine."""
 
 
 def export(arguments: list[str]) -> None:

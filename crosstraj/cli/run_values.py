@@ -18,9 +18,9 @@ Arguments = TypeVar("Arguments")
 
 EVERYDAY = (  # what people change, in the order of the help
     *("method", "preset", "env", "seed", "frames", "levels", "envs", "encoder", "memory"),
-    *("policy.epochs", "policy.learning_rate", "representation.learning_rate"),
-    *("evaluation.every", "evaluation.episodes", "machine.threads", "machine.kernels"),
-    *("saving.runs", "saving.tensorboard", "saving.video", "from_", "allow_inexact"),
+    *("policy.epochs", "policy.learning_rate"),
+    *("evaluation.every", "evaluation.episodes", "machine.threads"),
+    *("saving.runs", "saving.tensorboard", "from_", "allow_inexact"),
 )
 
 

@@ -32,10 +32,11 @@ def known(run: Path) -> Path:
 
 
 def place_in(run: Path, name: str) -> Path:
-    """Where a file made of a run goes: into its directory, but not among what comes along."""
+    """Where what is made of a run goes: into it, but not into an agent of ours, or a link."""
+    from crosstraj.analysis.output import inside_run
     from crosstraj.runs.shipped import comes_along
 
-    return Path(f"{run.name}-{name}") if comes_along(run) else run / name
+    return Path(f"{run.name}-{name}") if comes_along(run) else inside_run(run, name)
 
 
 def _holds_run(path: Path) -> bool:

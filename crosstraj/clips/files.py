@@ -81,24 +81,10 @@ def _few_colours(pictures: list[Image.Image]) -> list[Image.Image]:
     return [picture.quantize(palette=palette, dither=Image.Dither.NONE) for picture in pictures]
 
 
-def encoder() -> str | None:
-    """An MP4 encoder: ffmpeg, or the one that imageio-ffmpeg brings along."""
-    if found := shutil.which("ffmpeg"):
-        return found
-    try:
-        from imageio_ffmpeg import get_ffmpeg_exe
-
-        return str(get_ffmpeg_exe())
-    except Exception:  # not installed, or without a program for this machine
-        return None
-
-
 def _mp4(pictures: list[Image.Image], fps: int) -> bytes:
-    program = encoder()
-    if program is None:
+    if (program := shutil.which("ffmpeg")) is None:
         raise BadInput(
-            "MP4 needs ffmpeg, which is not installed; install it (or pip install "
-            "imageio-ffmpeg), or write .webp or .gif"
+            "MP4 needs ffmpeg, which is not installed; install it, or write .webp or .gif"
         )
     width, height = pictures[0].size
     command = [program, "-loglevel", "error", "-f", "rawvideo", "-pix_fmt", "rgb24"]

@@ -123,10 +123,6 @@ class Stage:
         for together in zip(*sides, strict=True):
             yield [moment for side in together for moment in side]
 
-    def close(self) -> None:
-        for pool in self.pools.values():
-            pool.envs.close()
-
 
 def _examiner(config: Config, envs: int) -> Examiner:
     evaluation = replace(config.evaluation, envs=envs, episodes=envs)

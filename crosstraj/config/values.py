@@ -235,6 +235,11 @@ class Config:
                 if (given := getattr(self, name)) != getattr(Config, name):
                     raise BadInput(f"{name}={given} is a memory's, and memory=none; add memory=gru")
             return
+        if self.memory_burn_in >= self.rollout_steps:
+            raise BadInput(
+                f"memory_burn_in={self.memory_burn_in} is not below rollout_steps="
+                f"{self.rollout_steps}: no step has so many before it; lower it"
+            )
         if self.policy.stretch < 2:
             raise BadInput(
                 f"memory={self.memory} learns through consecutive steps, but policy.stretch="

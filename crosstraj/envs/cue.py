@@ -1,4 +1,4 @@
-"""A cue that is gone when the choice comes: no agent without a memory does better than chance.
+"""A cue that is gone when the choice comes: whoever sees one frame alone can only guess.
 
 The first frame of an episode is red or blue. Frames of grey follow, `delay` of them, and then a
 green one, in which action 0 is right after red and action 1 after blue. What is right pays 1, and

@@ -45,7 +45,6 @@ class Figure(NamedTuple):
 # What an evaluation finds on one set of levels. A run records `seen_return` and so on.
 LEVELS = {
     "return": Figure("return", "return of an episode", "raw"),
-    "random_return": Figure("random play", "return of random play", "raw"),
     "stderr": Figure("standard error", "standard error of the return", "raw"),
     "solved": Figure("solved", "solved episodes", "share"),
     "length": Figure("length", "length of an episode", "steps"),
@@ -193,6 +192,7 @@ ANALYSED = {
 }
 # What tables and sentences make of recorded figures; a run does not record these.
 DERIVED = {
+    "random_return": Figure("random play", "return of random play", "raw"),
     "normalised": Figure(
         "normalised", "normalised by the easy-mode ranges (jumper and leaper: minimum 3)"
     ),
@@ -240,6 +240,19 @@ def shorts(*names: str) -> dict[str, str]:
 def returns_on(split: str) -> str:
     """The heading of a column of returns where nothing else says that they are: unseen return."""
     return f"{GLOSSARY[f'{split}_return'].short} {GLOSSARY['return'].short}"
+
+
+# What an axis shows at least, by the first figure of its panel: else a small change would fill it.
+SCALES = {
+    "train_return": Range(0.0),
+    "view_cosine": Range(0.0, 1.0),
+    "code_entropy": Range(0.0),
+    "action_gain": Range(-0.05, 0.25),
+    "codes_about_level": Range(0.0, 1.0),
+    "levels_per_cluster": Range(0.0, 1.0),
+    "feature_rank": Range(0.0, 64.0),
+    "entropy": Range(0.0),
+}
 
 
 def as_markdown() -> str:

@@ -75,7 +75,7 @@ class Start(NamedTuple):
             first = str(error).strip().splitlines()[0]
             raise BadInput(
                 f"the weights of {self.place} do not fit this run ({first}); give it the same "
-                "encoder, pooling, policy and environment"
+                "encoder, pooling, memory, policy and environment"
             ) from error
 
 

@@ -6,8 +6,7 @@ that is all that its two views share (docs/theory.md). Here the two sides are fr
 adds to all its frames is in neither. The code is of the later frame alone; the earlier one predicts
 it with the actions taken between. That alone asks for nothing that an agent does: what changes
 slowly is the cheapest to foretell. So a second head tells each action from what it changed in the
-features (inverse dynamics). It reads their difference: a head that reads both frames must first
-learn to subtract, and within a few hundred steps it does not.
+features (inverse dynamics).
 
 Shortcuts that attain a low loss without this, and the figure that sees each:
   repeating the code of the earlier frame  knowing_before: the loss of who knows that code alone
@@ -70,7 +69,7 @@ class SituationsConfig(ObjectiveConfig):
     width: int = 256
     """Width of the projection heads (CTRL)."""
     shuffled: bool = False
-    """Control experiment: predict the cluster and action of an unrelated pair, at the same cost."""
+    """Control experiment: predict the cluster and action of unrelated steps, at the same cost."""
 
     def __post_init__(self) -> None:
         check_range(self, "objective.", "gap", "rounds", "neighbour_count", "width", at_least=1)
@@ -158,11 +157,7 @@ class Situations(Prototypes):
         with torch.no_grad():
             v = self.psi(self.subject(within, batch))
             code = self.code(v, c.code_temperature, c.rounds)
-        pairs = torch.arange(len(code))  # whose code and action each must tell: its own
-        if c.shuffled:
-            pairs = torch.randperm(len(code), generator=rng)
-        pairs = pairs.to(code.device)
-        target = code.index_select(0, pairs)
+        target = ops.shuffled(code, rng) if c.shuffled else code
         log_assignment = self.foretell(source, action)
         losses = ops.cross_entropies(target, log_assignment)
         cluster = losses.mean()
@@ -176,7 +171,7 @@ class Situations(Prototypes):
             loss = loss + c.inverse_weight * metrics["inverse"]
         with torch.no_grad():
             if not self.measured:  # on the first batch of a rollout, for it costs as much again
-                strange = alike(batch.gap, rng)
+                strange = ops.alike(batch.gap, rng)
                 metrics |= self.worth(source, action, target, cluster, strange)
                 metrics |= clustering_health(v, code, self.prototypes, c.code_temperature, c.rounds)
                 self.measured = True
@@ -222,8 +217,7 @@ class Situations(Prototypes):
         change = features.index_select(0, before + 1) - features.index_select(0, before)
         taken = batch.action.index_select(0, before)
         if self.config.shuffled:
-            strange = torch.randperm(len(taken), generator=rng).to(taken.device)
-            taken = taken.index_select(0, strange)
+            taken = ops.shuffled(taken, rng)
         return F.cross_entropy(self.inverse(change), taken)
 
     def predict(
@@ -283,14 +277,6 @@ class Situations(Prototypes):
         return Clustering(
             1, self.prototypes, c.code_temperature, c.rounds, embed, centred=c.centred
         )
-
-
-def alike(label: Tensor, rng: torch.Generator) -> Tensor:
-    """A random permutation [B] in which each has the place of one with the same label."""
-    shuffled = torch.randperm(len(label), generator=rng).to(label.device)
-    other = torch.empty_like(shuffled)
-    other[label.argsort(stable=True)] = shuffled[label[shuffled].argsort(stable=True)]
-    return other
 
 
 METHOD = Method(  # shares the policy's pass, and is kept below its gradient: docs/methods.md

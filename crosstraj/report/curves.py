@@ -7,10 +7,12 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from crosstraj.config.stored import to_dict
 from crosstraj.errors import BadInput
-from crosstraj.health.glossary import GLOSSARY, Range
+from crosstraj.health.glossary import GLOSSARY, SCALES, Range
 from crosstraj.learning.load import read_config
 from crosstraj.report.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, literal, over_frames, panels
+from crosstraj.report.reading import judged_by
 from crosstraj.runs.log import read_rows
 from crosstraj.runs.shipped import random_return
 
@@ -35,7 +37,7 @@ def chance_of(run: Path) -> float:
     """What random play earns on the levels that a run is judged by; NaN where nobody knows."""
     try:
         config = read_config(run)
-        return random_return(config, config.evaluation.splits[-1]).score
+        return random_return(config, judged_by(to_dict(config))).score
     except BadInput:  # a log without its configuration, or of a method that is not ours
         return math.nan
 
@@ -131,17 +133,6 @@ PANELS: list[tuple[str, Series]] = [  # a panel of one figure needs no heading o
     ("", {"objective_kl": (ORANGE, "-")}),
 ]
 LOGARITHMIC = {"objective_kl", "gradient_ratio"}
-# What an axis shows at least, by the first figure of its panel: else a small change would fill it.
-SCALES = {
-    "train_return": Range(0.0),
-    "view_cosine": Range(0.0, 1.0),
-    "code_entropy": Range(0.0),
-    "action_gain": Range(-0.05, 0.25),
-    "codes_about_level": Range(0.0, 1.0),
-    "levels_per_cluster": Range(0.0, 1.0),
-    "feature_rank": Range(0.0, 64.0),
-    "entropy": Range(0.0),
-}
 
 
 def _calm(axes: Axes, least: Range) -> None:

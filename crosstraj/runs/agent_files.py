@@ -19,11 +19,16 @@ from crosstraj.errors import BadInput
 from crosstraj.runs import codec
 from crosstraj.runs.read import stored
 
-MODEL = "model.safetensors"
+MODEL, CONFIG = "model.safetensors", "config.json"
 
 
 def is_agent(path: Path) -> bool:
     return (path / MODEL).is_file()
+
+
+def is_ours(path: Path) -> bool:
+    """Was it written by `contents`? A model of somebody else's lies in files of the same names."""
+    return is_agent(path) and (path / CONFIG).is_file() and "agent" in stored(path)
 
 
 def contents(
@@ -35,7 +40,7 @@ def contents(
     config = values["config"] | {"saving": saving}
     about = {"frames": frames, "sha256": hashlib.sha256(model).hexdigest()}
     whole = {**values, "config": config, "agent": about}
-    return {MODEL: model, "config.json": json.dumps(whole, indent=1).encode() + b"\n"}
+    return {MODEL: model, CONFIG: json.dumps(whole, indent=1).encode() + b"\n"}
 
 
 def read(path: Path) -> tuple[dict[str, Tensor], int]:
@@ -49,8 +54,3 @@ def read(path: Path) -> tuple[dict[str, Tensor], int]:
         return codec.unpack(model), frames
     except Exception as error:
         raise BadInput(f"{path / MODEL} is broken: {error}; restore it from a copy") from error
-
-
-def digest_of(path: Path) -> str:
-    """The SHA-256 of an agent's weights, as its config.json says; `read` holds it against them."""
-    return str(stored(path)["agent"]["sha256"])

@@ -15,6 +15,8 @@ from tests.learning.scripted import NO_SKILLS, Scripted
 class Counting:
     """Takes action 1, and values a frame by its step."""
 
+    memory = 0
+
     def act(
         self, frames: Tensor, context: Tensor, rng: torch.Generator, *, greedy: bool = False
     ) -> Decision:

@@ -79,6 +79,8 @@ def test_levels_equal_a_slow_loop_with_episode_ends_everywhere(processes: bool, 
 class Random:
     """An actor that draws its actions."""
 
+    memory = 0
+
     def act(
         self, frames: torch.Tensor, context: torch.Tensor, rng: torch.Generator, **_: Any
     ) -> Decision:

@@ -15,7 +15,7 @@ from crosstraj.analysis.play import collect, examiner_for, play
 from crosstraj.cli.main import main
 from crosstraj.config.methods import METHODS
 from crosstraj.config.stored import from_dict, identity, to_dict
-from crosstraj.config.values import Config
+from crosstraj.config.values import Config, method_of
 from crosstraj.data.collect import Collector
 from crosstraj.data.rollout import Decision, Remembered, Rollout
 from crosstraj.envs.cue import Cue
@@ -26,7 +26,7 @@ from crosstraj.learning.load import untrained
 from crosstraj.learning.state import Training
 from crosstraj.loop import learn
 from crosstraj.nn.memory import Frames, Histories
-from crosstraj.objectives import METHOD_OBJECTIVES
+from crosstraj.objectives.base import Nothing
 from crosstraj.outside.run import preset
 from crosstraj.policies.experience import experience
 from crosstraj.randomness import Streams
@@ -178,8 +178,8 @@ def test_the_gradient_is_that_of_the_unrolled_loop_whatever_the_pieces():
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_objective_learns_on_the_belief_or_refuses_in_a_sentence(method):
-    kind = METHOD_OBJECTIVES[method][1] if method in METHOD_OBJECTIVES else None
-    if kind is not None and kind.why_no_memory:
+    kind = method_of(method).objective
+    if kind.why_no_memory:
         with pytest.raises(BadInput, match=f"method={method} cannot learn on the belief of memory"):
             config_of(method)
         return
@@ -199,7 +199,7 @@ def test_every_objective_learns_on_the_belief_or_refuses_in_a_sentence(method):
     for name, parameter in agent.named_parameters():
         if ".cell." in name:
             assert not torch.equal(parameter, before[name]), name
-    if kind is None:
+    if kind is Nothing:
         return
     assert figures["objective_loss"] != 0
     for batch in learner.objective_batches(rollout, 1):  # its own gradient reaches the memory

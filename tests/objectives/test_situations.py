@@ -17,7 +17,7 @@ from crosstraj.learning.learner import Learner
 from crosstraj.learning.optimiser import Averages
 from crosstraj.nn import ops
 from crosstraj.nn.sinkhorn import sinkhorn
-from crosstraj.objectives.situations import LEAST, Batch, Situations, SituationsConfig, alike
+from crosstraj.objectives.situations import LEAST, Batch, Situations, SituationsConfig
 from crosstraj.policies.experience import experience
 from tests.helpers import bits, learner_for, moved, ragged_done, rng, rollout_for, slow_fragments
 
@@ -134,7 +134,7 @@ def every_pair(count: int, length: int, gap: int = 1) -> Batch:
 
 def test_shuffled_actions_are_those_of_pairs_as_far_apart():
     label = torch.randint(3, (50,), generator=rng(1))
-    other = alike(label, rng(2))
+    other = ops.alike(label, rng(2))
     assert sorted(other.tolist()) == list(range(50))
     assert torch.equal(label[other], label)
     assert (other != torch.arange(50)).sum() > 30

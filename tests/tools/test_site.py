@@ -15,9 +15,7 @@ import pytest
 import crosstraj
 from crosstraj.cli import parse
 from crosstraj.cli.main import COMMANDS, main
-from crosstraj.config.methods import BROUGHT, METHODS
-from crosstraj.objectives import OBJECTIVES
-from crosstraj.objectives.method import OWN
+from crosstraj.config.methods import METHODS, brought
 from crosstraj.report import drawing
 from tests.tools.site.pages import ROOT, Command, commands_of, inline_commands, pages
 
@@ -34,10 +32,8 @@ COMMANDS_OF_PAGES = [
 def nothing_brought() -> Iterator[None]:
     """A method that a command brought along is gone afterwards."""
     yield
-    for name in list(OWN):
-        OBJECTIVES.pop(OWN.pop(name).method.config)
-        METHODS.pop(name)
-        BROUGHT.pop(name)
+    for name in brought():
+        del METHODS[name]
 
 
 class Read(Exception):

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from crosstraj import disk
 from crosstraj.analysis.export.card import Subject, card
 from crosstraj.analysis.output import Output, run_name
 from crosstraj.analysis.watching import Scene, watch
@@ -29,7 +30,7 @@ class Wanted(NamedTuple):
 
 def export(run: Path, out: Path, wanted: Wanted) -> Path:
     """Write the agent of a run into a directory of its own."""
-    ours = agent_files.is_agent(out) or (out.is_dir() and not any(out.iterdir()))
+    ours = agent_files.is_ours(out) or (out.is_dir() and not any(out.iterdir()))
     if out.exists() and not ours:
         raise BadInput(f"--out {out} holds something else; give a directory that is not there yet")
     trained = load(run, wanted.step)
@@ -45,6 +46,9 @@ def export(run: Path, out: Path, wanted: Wanted) -> Path:
         files[LOG] = b"".join(_line(row) for row in rows)
     if wanted.onnx:
         files[ONNX] = _onnx(trained)
+    for name in (CLIP, ONNX, LOG):  # of other weights, if they are there
+        if (out / name).exists():
+            disk.remove(out / name)
     written = [output.write(name, data) for name, data in files.items()]
     if wanted.clip:
         written.append(watch(run, SCENE._replace(step=wanted.step), output, CLIP))
@@ -79,16 +83,18 @@ def facts_of(run: Path, frames: int) -> dict[str, Any]:
 
 
 def push(directory: Path, repository: str) -> str:
-    """Upload an exported agent to the hub as `repository`, USER/NAME; its address.
+    """Upload the files of an exported agent to the hub as `repository`, USER/NAME; its address.
 
-    Who uploads is whoever is logged in there; crosstraj keeps no token.
+    A repository that is not there yet becomes a public one. Who uploads is whoever is logged in
+    there; crosstraj keeps no token.
     """
     from huggingface_hub import HfApi
 
     api = HfApi()
     try:
         address = api.create_repo(repository, exist_ok=True)
-        api.upload_folder(repo_id=repository, folder_path=str(directory))
+        files = [agent_files.MODEL, agent_files.CONFIG, CARD, LOG, CLIP, ONNX]
+        api.upload_folder(repo_id=repository, folder_path=str(directory), allow_patterns=files)
     except Exception as error:
         first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise BadInput(

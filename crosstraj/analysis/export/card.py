@@ -40,7 +40,7 @@ def head(subject: Subject) -> str:
     family = "procgen" if config.env in GAMES else "gymnasium"
     tags = ["reinforcement-learning", "deep-reinforcement-learning", "crosstraj"]
     tags += [family, config.env, config.method]
-    lines = ["library_name: crosstraj", "license: mit", "pipeline_tag: reinforcement-learning"]
+    lines = ["library_name: crosstraj", "pipeline_tag: reinforcement-learning"]
     lines += ["tags:", *(f"- {quoted(tag)}" for tag in dict.fromkeys(tags))]
     judged_on = [split for split in SPLITS if f"{split}_return" in subject.evaluation]
     results = [result(subject, split) for split in judged_on]

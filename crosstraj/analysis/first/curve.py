@@ -19,7 +19,7 @@ def curve(lines: dict[str, Points], chance: float) -> str:
     if not known:
         return ""
     levels = [y for _, y in known] + ([chance] if math.isfinite(chance) else [])
-    low, high = min(0.0, *levels), max(levels) * 1.1 or 1.0
+    low, high = min(0.0, *levels), 1.1 * max(0.0, *levels) or 1.0
     last = max(x for x, _ in known) or 1
 
     def across(x: float) -> float:

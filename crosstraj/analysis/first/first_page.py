@@ -65,7 +65,7 @@ def page(story: Story) -> str:
 def bars(judged: list[Judged]) -> str:
     """A bar for each return, with its error; one scale for all."""
     known = [one for one in judged if math.isfinite(one.score)]
-    most = max((one.high for one in known), default=1.0) or 1.0
+    most = max([0.0, *(one.high for one in known if math.isfinite(one.high))]) or 1.0
     rows = []
     for number, one in enumerate(known):
         width = max(0.0, 100 * one.score / most)

@@ -16,6 +16,7 @@ from crosstraj.analysis.result import Choices, Subject
 from crosstraj.analysis.study import prepare
 from crosstraj.analysis.watching import Scene, watch
 from crosstraj.config.groups import EvaluationConfig
+from crosstraj.config.quotas import fitting_envs
 from crosstraj.config.values import Config
 from crosstraj.learning.display import stage
 from crosstraj.learning.evaluation import Examiner, summarise
@@ -46,7 +47,7 @@ def tell(run: Path, episodes: int) -> Told:
         yours = judge(run, "your agent", config, episodes)
         theirs = other and judge(other, f"{AGENTS}/{other.name}", config, episodes)
     chance = random_return(config, "unseen")
-    random = Judged("random play", chance.score, chance.stderr, 0)
+    random = Judged("random play", chance.score, chance.stderr)
     sentence = verdict(config.env, random, yours, theirs or None)
     films = [film(run, "your agent", output, "watch.webp")]
     if other is not None:
@@ -75,13 +76,13 @@ def tell(run: Path, episodes: int) -> Told:
 def judge(run: Path, name: str, config: Config, episodes: int) -> Judged:
     """The same unseen levels for everybody: those of seed 0, set up as `config` has them."""
     trained = load(run)
-    evaluation = EvaluationConfig(episodes=episodes, envs=min(64, episodes))
+    evaluation = EvaluationConfig(episodes=episodes, envs=fitting_envs(episodes, 64))
     same = replace(trained.configuration, procgen=config.procgen, seed=0, evaluation=evaluation)
     found = Examiner(same, ("unseen",)).examine(
         trained.agent, trained.objective, trained.frames, interrupted=lambda: None
     )
     figures = summarise(found)
-    return Judged(name, figures["unseen_return"], figures["unseen_stderr"], episodes)
+    return Judged(name, figures["unseen_return"], figures["unseen_stderr"])
 
 
 def film(run: Path, caption: str, output: Output, name: str) -> Film:
@@ -122,11 +123,11 @@ def commands(run: Path, config: Config, other: Path | None) -> list[tuple[str, s
          f"{config.evaluation.episodes} --frames {4 * config.frames}"),
         ("Train the baseline on the same levels, and compare.",
          f"{tool} train --method ppo --env {config.env} --encoder {config.encoder} --frames "
-         f"{config.frames} && {tool} report runs/*"),
+         f"{config.frames} && {tool} report runs/* --out report"),
         ("Watch it live in your terminal.", f"{tool} watch {place} --live"),
         ("Give it to somebody else, with a card and a clip.", f"{tool} export {place}"),
     ]  # fmt: skip
     if other is not None:
         begin = f"{tool} train --env {config.env} --from {AGENTS}/{other.name} --frames 65536"
-        found.append(("Begin with the agent that comes along.", begin))
+        found.append(("Begin with the agent that comes with crosstraj.", begin))
     return found

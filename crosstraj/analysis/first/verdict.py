@@ -12,7 +12,6 @@ class Judged(NamedTuple):
     name: str
     score: float  # NaN: not measured
     stderr: float
-    episodes: int
 
     @property
     def low(self) -> float:

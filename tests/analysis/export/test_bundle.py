@@ -68,6 +68,8 @@ def test_commands_know_it_by_its_name_and_write_elsewhere(
     few = ["--steps", "3", "--seen", "1", "--unseen", "0"]
     assert main(["watch", "agents/mine", *few]) == 0
     assert capsys.readouterr().out.strip() == "mine-watch.webp"
+    assert main(["report", "agents/mine"]) == 0
+    assert "mine-report" in capsys.readouterr().out
     assert sorted(exported.iterdir()) == before
     assert main(["watch", "agents/none"]) == 2
     assert "there are: agents/mine" in capsys.readouterr().err
@@ -99,15 +101,20 @@ def test_it_is_uploaded_only_if_asked_to(
             calls.append(name)
             return f"https://hub/{name}"
 
-        def upload_folder(self, *, repo_id: str, folder_path: str) -> None:
-            calls.append((repo_id, folder_path))
+        def upload_folder(
+            self, *, repo_id: str, folder_path: str, allow_patterns: list[str]
+        ) -> None:
+            named = {name for name in allow_patterns if (Path(folder_path) / name).exists()}
+            calls.append((repo_id, folder_path, named))
 
     monkeypatch.setitem(sys.modules, "huggingface_hub", SimpleNamespace(HfApi=Hub))
     command = ["export", str(trained.directory), "--out", str(tmp_path / "a"), "--no-clip"]
     assert main(command) == 0
     assert calls == []
+    (tmp_path / "a" / "diary.txt").touch()  # is nobody's business
     assert main([*command, "--push", "me/mine"]) == 0
-    assert calls == ["me/mine", ("me/mine", str(tmp_path / "a"))]
+    written = {"model.safetensors", "config.json", "metrics.jsonl", "README.md"}
+    assert calls == ["me/mine", ("me/mine", str(tmp_path / "a"), written)]
     assert "https://hub/me/mine" in capsys.readouterr().out
     monkeypatch.setattr(Hub, "create_repo", lambda *_, **__: 1 / 0)
     assert main([*command, "--push", "me/mine"]) == 2
@@ -119,6 +126,21 @@ def test_what_is_in_the_way_is_left_alone(trained: Trained, tmp_path: Path, caps
     assert main(["export", str(trained.directory), "--out", str(tmp_path), "--no-clip"]) == 2
     assert "holds something else" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+    theirs = tmp_path / "theirs"  # another library's model has files of the same names
+    theirs.mkdir()
+    (theirs / "model.safetensors").write_bytes(b"weights")
+    (theirs / "config.json").write_text("{}")
+    assert main(["export", str(trained.directory), "--out", str(theirs), "--no-clip"]) == 2
+    assert (theirs / "model.safetensors").read_bytes() == b"weights"
+
+
+def test_nothing_of_older_weights_stays_beside_new_ones(trained: Trained, tmp_path: Path):
+    command = ["export", str(trained.directory), "--out", str(tmp_path / "a"), "--no-clip"]
+    assert main(command) == 0
+    for name in ("clip.webp", "model.onnx"):
+        (tmp_path / "a" / name).touch()
+    assert main(command) == 0
+    assert not {"clip.webp", "model.onnx"} & {path.name for path in (tmp_path / "a").iterdir()}
 
 
 def test_onnx_decides_as_torch_does(trained: Trained, tmp_path: Path):

@@ -16,7 +16,7 @@ def story(**changes: object) -> Story:
     whole = Story(
         title="ctrl on coinrun",
         verdict="yours 6.4",
-        judged=[Judged("random play", 3.0, 0.2, 512), Judged("your agent", 6.4, 0.4, 128)],
+        judged=[Judged("random play", 3.0, 0.2), Judged("your agent", 6.4, 0.4)],
         films=[Film("your agent", b"clip")],
         missing="",
         curve={"seen": [(0, 1.0), (10, 4.0)], "unseen": [(0, 1.0), (10, 3.0)]},
@@ -48,7 +48,7 @@ def test_hostile_names_stay_text():
             verdict=HOSTILE,
             missing=HOSTILE,
             commands=[(HOSTILE, HOSTILE)],
-            judged=[Judged(HOSTILE, 1.0, 0.1, 2)],
+            judged=[Judged(HOSTILE, 1.0, 0.1)],
             films=[Film(HOSTILE, b"")],
         )
     )
@@ -63,6 +63,9 @@ def test_a_curve_is_higher_where_the_return_is():
     (chance,) = [float(y) for y in re.findall(r'class="chance" d="M\d+ ([\d.]+)H', drawn)]
     assert 0 < places[1] < chance < places[0] < HEIGHT
     assert curve({"seen": []}, 2.0) == ""
+    below = curve({"seen": [(0, -3.0), (10, -2.0)]}, -2.66)  # fruitbot: all are negative
+    first, last = (float(y) for y in re.findall(r'cy="([\d.]+)"', below))
+    assert 0 < last < first < HEIGHT
     assert "random" not in curve({"seen": [(0, 1.0)]}, float("nan"))
 
 

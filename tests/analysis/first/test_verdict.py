@@ -4,9 +4,9 @@ import math
 
 from crosstraj.analysis.first.verdict import Judged, verdict
 
-CHANCE = Judged("random play", 3.0, 0.2, 512)
-YOURS = Judged("your agent", 6.4, 0.4, 128)
-SHIPPED = Judged("agents/coinrun-ctrl", 8.9, 0.2, 128)
+CHANCE = Judged("random play", 3.0, 0.2)
+YOURS = Judged("your agent", 6.4, 0.4)
+SHIPPED = Judged("agents/coinrun-ctrl", 8.9, 0.2)
 
 
 def test_all_three_numbers_are_in_one_sentence():
