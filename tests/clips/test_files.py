@@ -48,7 +48,7 @@ def test_what_is_no_moving_picture_is_refused():
 
 
 def test_mp4_without_an_encoder_is_one_sentence(monkeypatch):
-    monkeypatch.setattr(files, "encoder", lambda: None)
+    monkeypatch.setattr(files.shutil, "which", lambda name: None)
     with pytest.raises(BadInput, match=r"ffmpeg, which is not installed.*or write .webp"):
         encode(fading(2), "mp4", 15)
 
@@ -57,7 +57,7 @@ def test_mp4_by_whatever_encoder_there_is(monkeypatch, tmp_path):
     said = tmp_path / "encoder"
     said.write_text("#!/bin/sh\nwc -c\n")
     said.chmod(0o755)
-    monkeypatch.setattr(files, "encoder", lambda: str(said))
+    monkeypatch.setattr(files.shutil, "which", lambda name: str(said))
     assert int(encode(fading(3), "mp4", 15)) == 3 * 240 * 180 * 3  # every pixel was handed over
     said.write_text("#!/bin/sh\ncat > /dev/null\necho no codec >&2\nexit 1\n")
     with pytest.raises(BadInput, match="no codec"):

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from crosstraj.cli import train as cli_train
 from crosstraj.errors import EXTRAS
@@ -143,7 +144,7 @@ def brought_by(extra: str) -> set[str]:
         need = Requirement(line)
         if need.name == "crosstraj":
             names |= {name for other in need.extras for name in brought_by(other)}
-        names.add(need.name.lower())
+        names.add(canonicalize_name(need.name))
     return names
 
 
@@ -153,12 +154,12 @@ def test_all_that_we_import_of_others_is_of_the_core_or_of_a_named_extra() -> No
     assert third_party() - core <= set(EXTRAS)
     owners = packages_distributions()
     for module in third_party() - core:
-        by = {name.lower() for name in owners[module]}
+        by = {canonicalize_name(name) for name in owners.get(module, [module])}  # not all are here
         assert by & brought_by(EXTRAS[module]), f"{module} does not come with {EXTRAS[module]}"
 
 
 def test_the_extra_named_all_brings_every_other_that_our_package_imports() -> None:
-    extras = set(PROJECT["optional-dependencies"]) - {"all", "bench", "recipes", "test"}
+    extras = set(PROJECT["optional-dependencies"]) - {"all", "bench", "docs", "recipes", "test"}
     for extra in extras:
         assert brought_by(extra) <= brought_by("all"), extra
 
