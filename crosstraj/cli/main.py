@@ -27,7 +27,7 @@ COMMANDS = {
     "watch": "watch an agent play seen and unseen levels: a clip, or live in a terminal",
     "explore": "one HTML page to look at what a run has learnt",
     "probe": "rank encoders by how well an expert's behaviour is read off their features",
-    "export": "an agent for other people: weights, values, a card, a clip; ONNX; --push",
+    "export": "write an agent for other people: weights, values, a card, a clip; --push",
     "runs": "every run at a glance: status, frames, return, size, age, owner; --watch",
     "clean": "remove what runs can make again: old checkpoints, leftovers of killed saves",
     "methods": "what there is to train, and where it comes from",

@@ -82,7 +82,7 @@ def aggregate_blocks(comparison: Comparison, all_of: Aggregates | None) -> list[
         ]
         caption = (
             "Probability that a run of the first beats one of the second on the same game (ties "
-            "count half), mean over games, with 95 % intervals; pairs with two seeds each."
+            "count half), mean over games, with 95 % intervals; pairs with at least two seeds each."
         )
         blocks.append(Table(caption, ["pair", "probability"], pairs))
     return blocks
