@@ -6,7 +6,7 @@ from typing import Annotated
 
 from crosstraj.cli.options import POSITIONAL
 from crosstraj.cli.parse import parse
-from crosstraj.cli.runs_given import only_runs, place_in
+from crosstraj.cli.runs_given import directory_in, only_runs
 from crosstraj.errors import BadInput
 
 
@@ -44,7 +44,7 @@ def analyse(arguments: list[str]) -> None:
     choices = Choices(given.views, given.step, given.span, given.kmeans)
     courses = []
     for run, name in zip(runs, file_names(runs), strict=True):
-        place = given.out or place_in(run, "analysis")
+        place = given.out or directory_in(run, "analysis")
         output = Output(place / name if len(runs) > 1 else place)
         result, written = analyse_run(run, choices, output)
         courses.append(temperatures.course(result))

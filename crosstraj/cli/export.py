@@ -6,7 +6,7 @@ from typing import Annotated
 
 from crosstraj.cli.options import POSITIONAL
 from crosstraj.cli.parse import parse
-from crosstraj.cli.runs_given import known, place_in
+from crosstraj.cli.runs_given import directory_in, known
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ def export(arguments: list[str]) -> None:
 
     run = known(given.run)
     wanted = Wanted(given.step, given.clip, given.onnx)
-    place = export_run(run, given.out or place_in(run, "agent"), wanted)
+    place = export_run(run, given.out or directory_in(run, "agent"), wanted)
     print(place)
     if given.push is not None:
         print(push(place, given.push))

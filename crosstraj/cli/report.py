@@ -6,7 +6,7 @@ from typing import Annotated
 
 from crosstraj.cli.options import POSITIONAL
 from crosstraj.cli.parse import parse
-from crosstraj.cli.runs_given import only_runs, place_in
+from crosstraj.cli.runs_given import directory_in, only_runs
 from crosstraj.errors import BadInput
 
 
@@ -26,7 +26,7 @@ def report(arguments: list[str]) -> None:
     if out is None:
         if len(runs) != 1 or not (runs[0] / "config.json").is_file():
             raise BadInput("say where the report goes with --out; only a single run has a default")
-        out = place_in(runs[0], "report")
+        out = directory_in(runs[0], "report")
     from crosstraj.report.page import write_report
 
     print(write_report(runs, out))

@@ -32,11 +32,18 @@ def known(run: Path) -> Path:
 
 
 def place_in(run: Path, name: str) -> Path:
-    """Where what is made of a run goes: into it, but not into an agent of ours, or a link."""
-    from crosstraj.analysis.output import inside_run
+    """Where what is made of a run goes: into it, but not into an agent that comes with us."""
     from crosstraj.runs.shipped import comes_along
 
-    return Path(f"{run.name}-{name}") if comes_along(run) else inside_run(run, name)
+    return Path(f"{run.name}-{name}") if comes_along(run) else run / name
+
+
+def directory_in(run: Path, name: str) -> Path:
+    """The same for a directory; a link in its place is refused, and a file's would be replaced."""
+    from crosstraj.analysis.output import inside_run
+
+    place = place_in(run, name)
+    return inside_run(place.parent, place.name)
 
 
 def _holds_run(path: Path) -> bool:
