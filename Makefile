@@ -1,5 +1,5 @@
 # make run    train CTRL on coinrun, judge it on unseen levels, and end with one page to look at
-#             (about three minutes, after the set-up)
+#             (a few minutes, after the set-up)
 # make test   lint, types and tests; with another Python: make test PYTHON=python3.13
 # make test-all   the slow tests and the browser's as well, on every Python that is here
 # make docs   the site, in build/site; without a network, and a warning is an error

@@ -14,13 +14,13 @@ class FirstArguments:
     env: str = GAME
     """The game; coinrun shows that it learns within minutes."""
     frames: int = 65_536
-    """Frames of training; about a minute on two cores."""
+    """Frames of training."""
     episodes: int = 128
     """Episodes on unseen levels that agents are judged by."""
 
 
 def first(arguments: list[str]) -> None:
-    """A first run worth seeing: train CTRL for a minute, judge it, and show it on one page."""
+    """A first run worth seeing: train CTRL for a short while, judge it, and show it on one page."""
     given = parse(FirstArguments, "first", first.__doc__, arguments)
     words = ["--method", "ctrl", "--env", given.env, "--encoder", "laptop"]
     words += ["--frames", str(given.frames), "--evaluation.every", str(max(1, given.frames // 8))]

@@ -13,7 +13,7 @@ from crosstraj.errors import Refusal, naming_extras, unknown
 
 # The one table of commands: each is the function of its name in the module of its name.
 COMMANDS = {
-    "first": "a first run worth seeing: train for a minute, judge, one page (make run)",
+    "first": "a first run worth seeing: train for a short while, judge, one page (make run)",
     "train": "train a method; run the same command again to go on where it stopped",
     "evaluate": "play a trained agent on seen, unseen or validation levels",
     "experiment": "run all that a TOML file stands for, and make its table and figure",
