@@ -9,12 +9,15 @@
     methods = ["ctrl:paper"]        # a method, or method:preset
     table = "returns"               # see tables/kinds.py; this is the default
     judge = "T = 2"                 # the variant that `returns` or `about` holds against each other
-    baseline = "frozen"             # the variant that `paired` holds all others against
+    baseline = "frozen"             # the variant that `paired` or `screen` holds all others against
     levels = "unseen"               # what tables judge by: unseen, the default, or validation
     quick = 0.01                    # the --scale of --quick: a trial within minutes
 
     [cluster]                       # what --ray asks of a node for each run; see cluster/needs.py
     cpus = 2
+
+    [experts]                       # the run, or agents/NAME, whose play `screen` probes, by game
+    coinrun = "runs/my-expert"
 
     [base]                          # values of every run, by their names in the configuration
     encoder = "laptop"
@@ -52,13 +55,15 @@ KEYS: dict[str, type] = {
     "judge": str,
     "baseline": str,
     "levels": str,
+    "experts": dict,
     "quick": float,
     "cluster": dict,
     "base": dict,
     "variants": dict,
 }
 OPTIONAL = (
-    *("methods", "table", "judge", "baseline", "levels", "quick", "cluster", "base", "variants"),
+    *("methods", "table", "judge", "baseline", "levels", "experts", "quick", "cluster", "base"),
+    "variants",
 )
 RESERVED = {
     "env": "games",
@@ -128,6 +133,7 @@ def _experiment(given: dict[str, Any]) -> Experiment:
         given.get("judge", ""),
         given.get("baseline", ""),
         given.get("levels", "unseen"),
+        given.get("experts", {}),
         given.get("cluster", {}),
     )
 

@@ -58,6 +58,7 @@ class Experiment:
     judge: str = ""  # the variant that is held against each other; none
     baseline: str = ""  # the variant that all others are paired with; none
     levels: Judged = "unseen"  # what variants are judged by, beside the levels they trained on
+    experts: dict[str, str] = field(default_factory=dict)  # the run that `screen` plays, by game
     cluster: dict[str, Any] = field(default_factory=dict)  # what --ray asks of a node for each run
     scale: float = 1.0
 

@@ -87,7 +87,10 @@ def test_there_is_a_file_for_each_table_and_figure() -> None:
         (without("methods", SMALL[: SMALL.index("[variants")]), "nothing to run"),
         (SMALL.replace("seeds", "table = 'x'\nseeds"), "unknown table 'x'"),
         (SMALL.replace("seeds", "judge = 'frosen'\nseeds"), "did you mean 'frozen'?"),
-        (SMALL.replace("seeds", "baseline = 'frozen'\nseeds"), "baseline is for table = 'paired'"),
+        (
+            SMALL.replace("seeds", "baseline = 'frozen'\nseeds"),
+            "baseline is for table = 'paired' or 'screen'",
+        ),
         (SMALL.replace("seeds", "table = 'paired'\nseeds"), "needs `baseline`"),
         (SMALL.replace("seeds", "levels = 'validtion'\nseeds"), "did you mean 'validation'?"),
         (SMALL.replace("seeds", "levels = 'validation'\nseeds"), "held_out = 'both'"),

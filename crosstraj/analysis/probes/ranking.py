@@ -19,7 +19,14 @@ from crosstraj.analysis.probes.agents import (
     features_of,
     judged,
 )
-from crosstraj.analysis.probes.judge import Exam, Judgement, compare, measure, prepare
+from crosstraj.analysis.probes.judge import (
+    Exam,
+    Judgement,
+    Measured,
+    compare,
+    measure,
+    prepare,
+)
 from crosstraj.analysis.probes.linear import divergence
 from crosstraj.analysis.probes.record import Recording, record
 from crosstraj.config.groups import LevelSplit
@@ -39,11 +46,11 @@ LITTLE = 0.05  # nats of divergence below which there is hardly anything to expl
 class Choices(NamedTuple):
     """What a person may choose of a probe."""
 
-    frames: int  # of each split, at least
-    every: int  # steps from one frame to the next
-    random: float  # share of actions drawn uniformly
-    step: tuple[int, ...]  # frame counts of snapshots of each judged run; none: the newest
-    expert_step: int | None
+    frames: int = 6144  # of each split, at least
+    every: int = 4  # steps from one frame to the next
+    random: float = 0.2  # share of actions drawn uniformly
+    step: tuple[int, ...] = ()  # frame counts of snapshots of each judged run; none: the newest
+    expert_step: int | None = None
 
     def check(self) -> None:
         check_range(self, "--", "frames", at_least=100)
@@ -67,20 +74,31 @@ def probe(runs: list[Path], expert_run: Path, choices: Choices) -> Result:
     torch.set_num_threads(config.threads)
     expert = judged(expert_run, choices.expert_step)
     subjects = encoders(runs, choices.step, expert)  # before minutes of play: is all there?
-    examiner = examiner_for(config, choices.frames, choices.every)
-    seen, unseen = (play(expert, examiner, split, choices) for split in ("seen", "unseen"))
-    exam = prepare(seen, unseen, np.random.default_rng(derived_seed(config.seed, ANALYSES, HELD)))
+    exam = examined(expert, choices)
     names, found, notes = [], [], remarks(expert_run, expert, exam)
     for encoder in subjects:
-        frames = encoder.trained.frames
-        names.append((encoder.name, frames))
+        names.append((encoder.name, encoder.trained.frames))
         notes += same_seed(encoder, expert)
-        with stage(f"probing {encoder.name}, {frames:,}"):
-            features = features_of(encoder, seen.frames), features_of(encoder, unseen.frames)
-            with threadpool_limits(1):  # several threads would add in no fixed order
-                found.append(measure(features, exam))
+        found.append(measured(encoder, exam))
     judgements = compare(names, found, exam.levels)
     return Result(facts_of(expert, exam, choices), judgements, list(dict.fromkeys(notes)))
+
+
+def examined(expert: Judged, choices: Choices, held_out: LevelSplit = "unseen") -> Exam:
+    """The expert's play on seen levels, which probes are fitted on, and on those that test them."""
+    config = expert.trained.configuration
+    examiner = examiner_for(config, choices.frames, choices.every)
+    seen = play(expert, examiner, "seen", choices)
+    rng = np.random.default_rng(derived_seed(config.seed, ANALYSES, HELD))
+    return prepare(seen, play(expert, examiner, held_out, choices), rng)
+
+
+def measured(encoder: Judged, exam: Exam) -> Measured:
+    """Both probes of an encoder."""
+    with stage(f"probing {encoder.name}, {encoder.trained.frames:,}"):
+        seen, unseen = (features_of(encoder, part.frames) for part in (exam.seen, exam.unseen))
+        with threadpool_limits(1):  # several threads would add in no fixed order
+            return measure((seen, unseen), exam)
 
 
 def play(expert: Judged, examiner: Examiner, split: LevelSplit, choices: Choices) -> Recording:

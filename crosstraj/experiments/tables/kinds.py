@@ -21,8 +21,16 @@ TABLES = {
     "maps": "t-SNE of what each snapshot meets, by variant",
     "course": "the two losses and the likeness of consecutive clusters over training, by variant",
     "temperature": "silhouette and unseen return over training, by temperature and preset",
+    "screen": "how much of an expert's behaviour a linear probe reads off each variant's features",
 }
-WEIGHTS = ("ising", "samples", "maps", "course", "temperature")  # tables that read weights
+WEIGHTS = (
+    "ising",
+    "samples",
+    "maps",
+    "course",
+    "temperature",
+    "screen",
+)  # tables that read weights
 JUDGED = ("returns", "about")  # tables that hold one variant against each other
 # Tables that ask nothing of evaluations, and so of the levels these play.
 UNJUDGED = ("health", "about", "samples", "maps", "course")
@@ -43,16 +51,34 @@ def check_table(given: dict[str, Any], table: str, variants: dict[str, Values]) 
         raise unknown("levels", levels, get_args(Judged))
     if table not in UNJUDGED:
         _check_levels(levels, variants)
-    for key, only in (("judge", JUDGED), ("baseline", ("paired",))):
+    for key, only in (("judge", JUDGED), ("baseline", ("paired", "screen"))):
         if key in given and table not in only:
             tables = " or ".join(map(repr, only))
             raise BadInput(f"{key} is for table = {tables}, and this is {table!r}; leave it out")
         if key in given and given[key] not in variants:
             raise unknown(f"variant for {key}", given[key], variants)
-    if table == "paired" and "baseline" not in given:
-        raise BadInput("table = 'paired' needs `baseline`: the variant to hold all others against")
+    if table in ("paired", "screen") and "baseline" not in given:
+        raise BadInput(
+            f"table = {table!r} needs `baseline`: the variant to hold all others against"
+        )
+    _check_experts(given, table)
     if table == "about" and "judge" not in given:
         raise BadInput("table = 'about' needs `judge`: the variant to hold against shortcuts")
+
+
+def _check_experts(given: dict[str, Any], table: str) -> None:
+    """Does `screen`, and no other table, have an expert for every game?"""
+    experts = given.get("experts", {})
+    if table != "screen":
+        if experts:
+            raise BadInput(f"experts is for table = 'screen', and this is {table!r}; leave it out")
+        return
+    for game in given["games"]:
+        if not isinstance(experts.get(game), str):
+            raise BadInput(f"experts.{game} is missing: the run or agents/NAME that plays {game}")
+    for game in experts:
+        if game not in given["games"]:
+            raise BadInput(f"experts.{game}: {game!r} is not in games above")
 
 
 def _check_levels(levels: str, variants: dict[str, Values]) -> None:

@@ -17,6 +17,7 @@ from crosstraj.experiments.tables.ising import ising
 from crosstraj.experiments.tables.paired import paired
 from crosstraj.experiments.tables.results import Result, read_result
 from crosstraj.experiments.tables.returns import returns
+from crosstraj.experiments.tables.screen import screen
 from crosstraj.experiments.tables.split import split
 
 Maker = Callable[[Experiment, list[Result], Path], list[Path]]
@@ -31,6 +32,7 @@ MAKERS: dict[str, Maker] = {  # those of kinds.TABLES
     "maps": maps,
     "course": course,
     "temperature": temperature,
+    "screen": screen,
 }
 
 
