@@ -96,6 +96,6 @@ torture: $(READY)
 	$(BIN)/python -m tests.torture
 
 .PHONY: torture-cluster
-# Nodes and drivers killed under real runs on a simulated cluster: 20 minutes, never more than 30.
+# Nodes and drivers killed under real runs on a simulated cluster: 16 minutes, never more than 30.
 torture-cluster: $(READY)
 	$(BIN)/python -m tests.torture_cluster

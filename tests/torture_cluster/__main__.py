@@ -4,7 +4,7 @@ Three nodes on this machine, 24 short runs, five node deaths and two driver deat
 moments, with a shared directory and with a shelf. Every run has to end with the bytes of a run that
 was never touched; none may be trained by two processes at once or run to its end twice; no process
 may be left. Then stand-ins for 360 and 1,440 runs: what a driver costs for each, and what it costs
-to start one again. 20 minutes on two cores, and never more than 30. Exit code 1 if anything was
+to start one again. 16 minutes on two cores, and never more than 30. Exit code 1 if anything was
 lost; the table is left in results/ when all of it was tried.
 """
 

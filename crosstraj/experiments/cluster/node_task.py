@@ -34,7 +34,7 @@ from crosstraj.runs.tail import last_words
 
 LOOK = 0.5  # seconds between two looks at the child
 WAIT = 2.0  # seconds before asking again for what somebody else owns
-GRACE = 60.0  # seconds for a child to save when it is asked to stop
+GRACE = 240.0  # seconds for a child to save when asked to stop: after its update, a minute or two
 REST = 10.0  # seconds before a save is sent again to a shelf that did not take it
 
 # Ray's worker has threads, so nothing of ours may run between fork and exec: a small program asks
