@@ -130,7 +130,8 @@ def forecast(
         names = ", ".join(dict.fromkeys(job.planned.variant for job in unknown))
         lines.append(
             f"without {len(unknown)} runs, {frames:,} frames, of which no run of the same method, "
-            f"preset, encoder and machine values has a timing log: {names}"
+            f"preset, encoder and machine values has a timing log: {names}; train one of each for a "
+            "few minutes, and its rate is known"
         )
     return "\n".join(lines)
 
