@@ -11,7 +11,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from crosstraj.config.dotted import as_json, identity_of
+from crosstraj.config.dotted import as_json, identity_of, left_over
 from crosstraj.config.values import POLICIES, Config, method_of
 from crosstraj.envs import NAMES
 from crosstraj.errors import BadInput
@@ -42,13 +42,27 @@ UNSAID: dict[int, dict[str, Any]] = {
 }
 # By what turns a thing on: values that are left out where it is off, for they tell no runs apart.
 OPTIONAL = {"memory": ("memory", "memory_width", "memory_burn_in"), "start": ("start",)}
-# What a run may change without becoming another run.
+# What a run may change without becoming another run; `telling` has the one exception.
 NOT_IDENTITY = ("frames", "machine", "saving", "objective.accept_weak_experts")
 
 
 def identity(config: Config) -> str:
     """The digest of all that tells a run from another."""
-    return identity_of(to_dict(config), NOT_IDENTITY)
+    return identity_of(telling(to_dict(config)), ())
+
+
+def telling(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that tell a run from another.
+
+    How a machine works is not among them, but how coarsely it rounds is: that is a question in
+    itself, and runs that answer it must not share a directory.
+    """
+    kept, precision = left_over(values, NOT_IDENTITY), precision_of(values)
+    return kept if precision == "fp32" else kept | {"precision": precision}
+
+
+def precision_of(values: Mapping[str, Any]) -> str:
+    return str(values.get("machine", {}).get("precision", "fp32"))
 
 
 def to_dict(config: Config) -> dict[str, Any]:

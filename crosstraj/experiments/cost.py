@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from crosstraj.config.dotted import identity_of
-from crosstraj.config.stored import NOT_IDENTITY, to_dict
+from crosstraj.config.stored import telling, to_dict
 from crosstraj.cores import usable_cores
 from crosstraj.errors import BadInput
 from crosstraj.experiments.jobs import Job
@@ -66,7 +66,7 @@ def rates(places: Iterable[Path]) -> dict[str, list[Cost]]:
     for run in [run for place in places for run in runs_in(place)]:
         cost = cost_of(run)
         values = read_values(run) if cost else {}
-        identity = identity_of(values, NOT_IDENTITY)
+        identity = identity_of(telling(values), ())
         if cost is None or identity in known:
             continue
         known.add(identity)  # a run may be kept by several experiments, and still be in runs/
@@ -130,8 +130,8 @@ def forecast(
         names = ", ".join(dict.fromkeys(job.planned.variant for job in unknown))
         lines.append(
             f"without {len(unknown)} runs, {frames:,} frames, of which no run of the same method, "
-            f"preset, encoder and machine values has a timing log: {names}; train one of each for a "
-            "few minutes, and its rate is known"
+            f"preset, encoder and machine values has a timing log: {names}; train one of each "
+            "for a few minutes, and its rate is known"
         )
     return "\n".join(lines)
 

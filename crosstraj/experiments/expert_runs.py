@@ -15,7 +15,7 @@ from torch import Tensor
 
 from crosstraj.config.dotted import differences, identity_of
 from crosstraj.config.groups import LevelSplit
-from crosstraj.config.stored import FORMAT, NOT_IDENTITY, to_dict
+from crosstraj.config.stored import FORMAT, telling, to_dict
 from crosstraj.config.values import Config
 from crosstraj.data.rollout import Decision
 from crosstraj.disk import write_whole
@@ -95,9 +95,8 @@ def check(config: Config, levels: int) -> None:
 
 def check_values(config: Config, there: dict[str, Any]) -> None:
     """Experts of one directory are trained alike."""
-    without = (*NOT_IDENTITY, *LEVELS)
     here = to_dict(config)
-    if there and identity_of(there, without) != identity_of(here, without):
+    if there and identity_of(telling(there), LEVELS) != identity_of(telling(here), LEVELS):
         raise BadInput(
             f"{config.saving.runs / config.env} holds experts with other values "
             f"({differences(there, here)}); use those, or another --saving.runs"

@@ -8,8 +8,8 @@ own, also of runs that it shares with another.
 from pathlib import Path
 from urllib.parse import quote
 
-from crosstraj.config.dotted import differences, left_over
-from crosstraj.config.stored import NOT_IDENTITY, to_dict
+from crosstraj.config.dotted import differences
+from crosstraj.config.stored import telling, to_dict
 from crosstraj.config.values import Config
 from crosstraj.errors import BadInput
 from crosstraj.experiments.plan import Planned
@@ -40,7 +40,7 @@ def check_kept(file: Path, config: Config) -> None:
     """Refuses a kept run of other values; what does not tell runs apart may differ."""
     if not file.is_file():
         return
-    there, here = (left_over(v, NOT_IDENTITY) for v in (read_values(file), to_dict(config)))
+    there, here = (telling(values) for values in (read_values(file), to_dict(config)))
     if there != here:
         raise BadInput(
             f"{file} was kept of a run with other values ({differences(there, here)}); restore "

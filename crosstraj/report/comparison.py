@@ -13,7 +13,7 @@ from typing import Any
 from crosstraj.config.dotted import dotted, identity_of
 from crosstraj.config.groups import LevelSplit
 from crosstraj.config.presets import preset, with_gru
-from crosstraj.config.stored import FORMAT, completed, from_dict, to_dict
+from crosstraj.config.stored import FORMAT, completed, from_dict, precision_of, telling, to_dict
 from crosstraj.envs import GAMES
 from crosstraj.errors import BadInput
 from crosstraj.health.glossary import GLOSSARY
@@ -200,7 +200,7 @@ def _shared(runs: Sequence[RunData]) -> dict[str, Any]:
 
 def variant_of(config: Mapping[str, Any], *without: str) -> str:
     """What runs have in common that differ in game and seed alone (and in these keys)."""
-    return identity_of(config, (*NOT_VARIANT, *_of_the_game(config), *without))
+    return identity_of(telling(config), (*NOT_VARIANT, *_of_the_game(config), *without))
 
 
 def _of_the_game(config: Mapping[str, Any]) -> tuple[str, ...]:
@@ -216,10 +216,11 @@ def changed_values(config: dict[str, Any]) -> dict[str, Any] | None:
         start = with_gru(start) if config.get("memory") == "gru" else start
     except BadInput:
         return None
-    base = dotted(to_dict(start)) | {"memory": "none"}  # named, but not what comes with it
+    base = dotted(to_dict(start))
+    base |= {"memory": "none", "precision": "fp32"}  # named, but not what comes with a memory
     return {
         name: value
-        for name, value in dotted(config).items()
+        for name, value in (dotted(config) | {"precision": precision_of(config)}).items()
         if name.partition(".")[0] not in NOT_VARIANT
         and name not in _of_the_game(config)
         and base.get(name) != value

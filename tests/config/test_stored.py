@@ -130,6 +130,8 @@ def test_every_value_that_tells_runs_apart_does_and_a_report_names_it() -> None:
     assert changed_values(to_dict(slow)) == {"policy.head_rate": 1.0}
     names = {identity(config) for config in (paper, pooled, default, slow)}
     assert len(names) == 4
+    coarse = replace(paper, machine=replace(paper.machine, precision="bf16"))
+    assert identity(coarse) not in names  # other rounding, other run
     assert identity(replace(paper, frames=1, machine=replace(paper.machine, piece=1))) in names
 
 
