@@ -164,6 +164,13 @@ def random_experience(size: int, actions: int = 5) -> Experience:
     )
 
 
+def even_done(length: int, steps: int = 256, envs: int = 8) -> torch.Tensor:
+    """Episodes of one length, ended at every `length`-th step."""
+    done = torch.zeros(steps, envs, dtype=torch.bool)
+    done[length - 1 :: length] = True
+    return done
+
+
 def ragged_done(seed: int, steps: int = 64, envs: int = 6) -> torch.Tensor:
     return torch.rand(steps, envs, generator=rng(seed)) < 0.08
 

@@ -17,7 +17,7 @@ SINCE = {
     "clusters": ("experiments/cluster/",),
     "losses in other agents": ("outside/",),
     "levels of any environment": ("envs/level", "envs/reset_seeds", "envs/minigrid", "envs/ours"),
-    "the engine's own adapter": ("envs/engine", "envs/saved_games", "envs/generators"),
+    "the engine's own adapter": ("envs/engine", "envs/load_engine", "envs/saved_games"),
     "kernels by default": ("learning/kernels", "nn/compiler"),
     "one parser": ("cli/parse", "cli/options", "cli/help", "cli/run_values", "config/quotas"),
     "one glossary": ("health/glossary",),

@@ -63,7 +63,7 @@ def across_ends(learner: Learner, rollout: Rollout) -> str:
     fault = (
         "episode ends: frames after `done` change what is learnt from frames before it, and they "
         "are another level's; leave out pairs and windows with a `done` inside "
-        "(crosstraj/data/minibatches.py has some that do)"
+        "(crosstraj/data/within_episodes.py has some that do)"
     )
     half = len(rollout.done) // 2
     ended = torch.zeros_like(rollout.done)

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from crosstraj.data.fragments import fragments, time_of
+from crosstraj.data.episode_borders import fragments, time_of
 from crosstraj.nn.memory import Frames, Histories, remembering
 
 Rows = slice | NDArray[np.int64]

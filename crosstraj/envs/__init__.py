@@ -1,8 +1,9 @@
 """Environments: Procgen, Ising and any Gymnasium id behind one door, `make_envs`.
 
 Start with `make.py` (the door), then `procgen.py` (the games) or `ising/`, and `levels.py` (which
-levels are for training and which for testing).
-`frame_stack.py` shows several frames as one. May import: errors, randomness, cores.
+levels are for training and which for testing). `load_engine.py` finds and loads the C library of
+Procgen, `engine.py` plays the games with it. `frame_stack.py` shows several frames as one.
+May import: errors, randomness, cores.
 """
 
 from crosstraj.envs.by_id import NAMES

@@ -1,4 +1,4 @@
-"""The engine of the Procgen games, without its own layers of Python.
+"""The Procgen games as their C library plays them: made, stepped, saved and closed.
 
 The engine answers what it does not understand by ending the process, so its options are checked
 here. It writes into arrays that are made once: `frames`, `reward`, `first` and `info` are
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from crosstraj.cores import usable_cores
-from crosstraj.envs import engine_library as library
+from crosstraj.envs.load_engine import Option, Options, load
 from crosstraj.errors import BadInput
 
 Array = npt.NDArray[Any]
@@ -64,7 +64,7 @@ class Engine:
     def __init__(self, count: int, options: Mapping[str, Value]) -> None:
         _check(options)
         self.count = count
-        self._call, self._interface, pictures = library.load()
+        self._call, self._interface, pictures = load()
         self._kept: list[object] = []  # the engine has pointers to these
         packed = self._pack({**options, **FIXED, "resource_root": pictures})
         self._handle = self._call.libenv_make(count, packed)
@@ -81,8 +81,8 @@ class Engine:
         self._kept.append(buffers)
         self._call.libenv_set_buffers(self._handle, buffers)
 
-    def _pack(self, options: Mapping[str, Value]) -> library.Options:
-        items = (library.Option * len(options))()
+    def _pack(self, options: Mapping[str, Value]) -> Options:
+        items = (Option * len(options))()
         for item, (name, value) in zip(items, options.items(), strict=True):
             data = _as_array(value)
             kind = next(number for number, kind in KINDS.items() if kind == data.dtype)
@@ -90,7 +90,7 @@ class Engine:
             item.data = data.ctypes.data
             self._kept.append(data)
         self._kept.append(items)
-        return library.Options(items, len(items))
+        return Options(items, len(items))
 
     def _allocate(self, space: int) -> tuple[dict[str, Array], int]:
         """The arrays of a space by name, and the address of pointers to each game's part."""

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from crosstraj.config.methods import METHODS
-from crosstraj.data.minibatches import Stretches
 from crosstraj.data.rollout import Rollout
+from crosstraj.data.within_episodes import Stretches
 from crosstraj.health.instruments import variance_between
 from crosstraj.learning.gradient_routing import Parts
 from crosstraj.learning.joint import (

@@ -5,7 +5,7 @@ import torch
 from crosstraj.config.methods import METHODS
 from crosstraj.config.stored import to_dict
 from crosstraj.config.values import Config
-from crosstraj.envs.engine_library import engine_name
+from crosstraj.envs.load_engine import engine_name
 from crosstraj.envs.procgen import GAMES
 from crosstraj.learning.display import Display
 from crosstraj.learning.load import place_of

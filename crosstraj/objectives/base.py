@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 import torch
 from torch import Tensor, nn
 
-from crosstraj.data.minibatches import Sampling, Stretches
 from crosstraj.data.rollout import Played, Rollout
+from crosstraj.data.within_episodes import Sampling, Stretches
 from crosstraj.nn.memory import Frames
 
 if TYPE_CHECKING:  # the losses need no environments, which need more than torch and numpy

@@ -19,9 +19,9 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from crosstraj.data.fragments import time_of
-from crosstraj.data.minibatches import VIEWS, Sampling, Views
+from crosstraj.data.episode_borders import time_of
 from crosstraj.data.rollout import Played
+from crosstraj.data.within_episodes import VIEWS, Sampling, Views
 from crosstraj.errors import BadInput, check_range
 from crosstraj.health.complaints import of_clusters
 from crosstraj.health.instruments import clustering_health, spread_of

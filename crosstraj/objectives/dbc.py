@@ -14,8 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from crosstraj.data.minibatches import Stretches, windows
 from crosstraj.data.rollout import Played
+from crosstraj.data.within_episodes import Stretches, windows
 from crosstraj.errors import check_range
 from crosstraj.health.complaints import collapse_of_latents
 from crosstraj.nn.heads import linear

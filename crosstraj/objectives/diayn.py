@@ -22,8 +22,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from crosstraj.data.minibatches import Stretches, scattered
+from crosstraj.data.minibatches import scattered
 from crosstraj.data.rollout import Played, Rollout
+from crosstraj.data.within_episodes import Stretches
 from crosstraj.errors import check_range
 from crosstraj.nn import ops
 from crosstraj.nn.heads import linear

@@ -14,9 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from crosstraj.data.fragments import fragments
-from crosstraj.data.minibatches import Stretches, windows
+from crosstraj.data.episode_borders import fragments
 from crosstraj.data.rollout import Played
+from crosstraj.data.within_episodes import Stretches, windows
 from crosstraj.errors import check_range
 from crosstraj.nn import ops
 from crosstraj.nn.heads import ResidualMLP

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from crosstraj.data.fragments import time_of
+from crosstraj.data.episode_borders import time_of
 from crosstraj.data.rollout import Played, Rollout
 from crosstraj.errors import BadInput, check_range
 from crosstraj.health.complaints import collapse, empty_codes, too_few_views

@@ -26,9 +26,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from crosstraj.data.fragments import time_of
-from crosstraj.data.minibatches import Stretches, stretches
+from crosstraj.data.episode_borders import time_of
 from crosstraj.data.rollout import Played
+from crosstraj.data.within_episodes import Stretches, stretches
 from crosstraj.errors import check_range
 from crosstraj.health.complaints import of_clusters
 from crosstraj.health.instruments import clustering_health, spread_of

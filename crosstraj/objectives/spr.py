@@ -14,8 +14,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from crosstraj.data.minibatches import windows
 from crosstraj.data.rollout import Played
+from crosstraj.data.within_episodes import windows
 from crosstraj.errors import BadInput, check_range
 from crosstraj.nn import ops
 from crosstraj.nn.encoders import MAP_CHANNELS, convolution

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from crosstraj.data.advantages import gae
-from crosstraj.data.minibatches import Stretches, stretches
 from crosstraj.data.rollout import Rollout
+from crosstraj.data.within_episodes import Stretches, stretches
 from crosstraj.errors import check_range
 
 

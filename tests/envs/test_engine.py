@@ -12,7 +12,7 @@ import pytest
 
 from crosstraj.envs import GAMES, ProcgenConfig, ProcgenVectorEnv, split_levels
 from crosstraj.envs.engine import OPTIONS, Engine, Value
-from crosstraj.envs.engine_library import installed
+from crosstraj.envs.load_engine import installed
 from crosstraj.errors import BadInput
 
 Array = npt.NDArray[Any]

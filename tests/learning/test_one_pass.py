@@ -11,7 +11,7 @@ from torch import Tensor
 
 from crosstraj.config.methods import METHODS
 from crosstraj.config.values import Config
-from crosstraj.data.minibatches import stretches
+from crosstraj.data.within_episodes import stretches
 from crosstraj.errors import BadInput
 from crosstraj.learning.learner import Learner
 from tests.helpers import rng

@@ -8,8 +8,8 @@ import pytest
 from crosstraj.config.groups import SavingConfig
 from crosstraj.config.presets import preset
 from crosstraj.config.values import Config
-from crosstraj.envs import engine_library
-from crosstraj.envs.engine_library import engine_name
+from crosstraj.envs import load_engine
+from crosstraj.envs.load_engine import engine_name
 from crosstraj.errors import BadInput
 from crosstraj.learning import place
 from crosstraj.learning.display import Plain
@@ -42,7 +42,7 @@ def test_a_run_of_one_build_of_the_engine_goes_on_with_another_only_if_that_is_a
 def test_a_run_without_the_engine_needs_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine_library, "PACKAGES", {})
+    monkeypatch.setattr(load_engine, "PACKAGES", {})
     with open_run(ppo(tmp_path, "ising"), Plain(1)) as run:
         assert "engine" not in run.facts
     with pytest.raises(BadInput, match="engine is not installed"):

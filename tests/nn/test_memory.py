@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from crosstraj.data.fragments import time_of
+from crosstraj.data.episode_borders import time_of
 from crosstraj.errors import BadInput
 from crosstraj.nn.encoders import Encode
 from crosstraj.nn.memory import Histories, RecurrentEncoder, remembering

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from crosstraj.config.presets import preset
 from crosstraj.config.values import Config
-from crosstraj.data.minibatches import Views
 from crosstraj.data.rollout import Rollout
+from crosstraj.data.within_episodes import Views
 from crosstraj.health.instruments import clustering_health
 from crosstraj.learning import watch as health
 from crosstraj.nn import ops

@@ -9,9 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from crosstraj.data.fragments import fragments
-from crosstraj.data.minibatches import stretches
+from crosstraj.data.episode_borders import fragments
 from crosstraj.data.rollout import Rollout
+from crosstraj.data.within_episodes import stretches
 from crosstraj.learning.learner import Learner
 from crosstraj.objectives.driml import DRIML, Batch, DRIMLConfig, near_positive
 from tests.helpers import rng

@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from crosstraj.config.presets import preset, with_policy
 from crosstraj.config.values import Config
-from crosstraj.data.fragments import time_of
-from crosstraj.data.minibatches import Stretches, stretches
+from crosstraj.data.within_episodes import Stretches, stretches
 from crosstraj.errors import BadInput
 from crosstraj.learning.learner import Learner
 from crosstraj.learning.optimiser import Averages
@@ -95,11 +94,6 @@ def test_a_batch_has_the_frames_actions_places_times_and_levels_of_its_steps():
         assert batch.action[i] == rollout.action[t, n]
         assert torch.equal(batch.frames[i], rollout.obs[t, n])
         assert batch.level[i] == (level[t, n] if n else -1 - fragment_of[frame])
-
-
-def test_the_time_of_a_step_counts_from_its_episodes_first():
-    done = torch.tensor([[0, 1], [1, 0], [0, 0], [0, 1], [0, 0]], dtype=torch.bool)
-    assert time_of(done).tolist() == [[0, 0], [1, 0], [0, 1], [1, 2], [2, 0]]
 
 
 def test_the_actions_between_are_those_from_the_earlier_frame_on_and_then_none():

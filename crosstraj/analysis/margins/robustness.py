@@ -18,7 +18,7 @@ from crosstraj.analysis.margins.perturb import PERTURBATIONS
 from crosstraj.config.groups import LevelSplit
 from crosstraj.config.values import Config
 from crosstraj.data.collect import Collector
-from crosstraj.data.minibatches import VIEWS
+from crosstraj.data.within_episodes import VIEWS
 from crosstraj.errors import BadInput
 from crosstraj.learning.evaluation import Examiner
 from crosstraj.learning.load import load, refuse_memory

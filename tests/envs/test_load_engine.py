@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from crosstraj.envs import engine_library
-from crosstraj.envs.engine_library import INTERFACES, Build, engine_name
+from crosstraj.envs import load_engine
+from crosstraj.envs.load_engine import INTERFACES, Build, engine_name
 from crosstraj.errors import BadInput
 
 
@@ -23,13 +23,13 @@ def test_the_interfaces_lie_in_memory_as_the_two_headers_say() -> None:
         ["frames", "reward", "first", "info", "action"],
         ["frames", "action", "info", "reward", "first"],
     ]
-    assert ctypes.sizeof(engine_library.Option) == 144
+    assert ctypes.sizeof(load_engine.Option) == 144
 
 
 def test_a_missing_engine_is_named_with_the_command_that_brings_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(engine_library, "PACKAGES", {"procgen-of-nobody": "procgen"})
+    monkeypatch.setattr(load_engine, "PACKAGES", {"procgen-of-nobody": "procgen"})
     with pytest.raises(BadInput, match=r"not installed.*pip install --no-deps procgen-mirror=="):
         engine_name()
 
@@ -39,14 +39,14 @@ def test_an_engine_that_does_not_load_says_why(
 ) -> None:
     (tmp_path / "prebuilt").mkdir()
     (tmp_path / "prebuilt" / "libenv.so").write_bytes(b"no library")
-    monkeypatch.setattr(engine_library, "installed", lambda: Build("procgen-gym", "9", tmp_path))
+    monkeypatch.setattr(load_engine, "installed", lambda: Build("procgen-gym", "9", tmp_path))
     with pytest.raises(BadInput, match=r"procgen-gym 9\) cannot be loaded: .*libenv.so"):
-        engine_library.load.__wrapped__()
+        load_engine.load.__wrapped__()
 
 
 def test_an_unknown_interface_is_refused() -> None:
     with pytest.raises(BadInput, match="has version 2 of the engine's interface, and only 1 and 3"):
-        engine_library.interface_of(2)
+        load_engine.interface_of(2)
 
 
 def test_the_name_of_the_engine_is_its_package_and_version() -> None:

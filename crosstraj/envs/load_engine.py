@@ -1,4 +1,4 @@
-"""Where the engine's C library is, and how its nine functions are called.
+"""Finds the engine's C library, loads it, and declares how its nine functions are called.
 
 It comes in two packages, one for each range of Python versions; neither is imported, which would
 bring the old gym along. Their interfaces differ in the order of fields, so the library is asked

@@ -1,9 +1,9 @@
-"""Fragments end where episodes end."""
+"""Fragments end where episodes end, and time begins anew with each."""
 
 import pytest
 import torch
 
-from crosstraj.data.fragments import fragments
+from crosstraj.data.episode_borders import fragments, time_of
 from tests.helpers import ragged_done, slow_fragments
 
 
@@ -21,3 +21,8 @@ def test_fragments_equal_the_slow_loop(seed):
     assert int(number.max()) + 1 == len(expected)
     for index, frames in enumerate(expected):
         assert (number == index).nonzero().flatten().tolist() == sorted(frames)
+
+
+def test_the_time_of_a_step_counts_from_its_episodes_first():
+    done = torch.tensor([[0, 1], [1, 0], [0, 0], [0, 1], [0, 0]], dtype=torch.bool)
+    assert time_of(done).tolist() == [[0, 0], [1, 0], [0, 1], [1, 2], [2, 0]]
