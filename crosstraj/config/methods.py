@@ -43,6 +43,10 @@ METHODS = {
         "PPO, and features of a step must tell which frame follows it",
         "Mazoure et al., Deep Reinforcement and InfoMax Learning, NeurIPS 2020",
     ),
+    "idaac": Entry(
+        "DAAC, and features from which nobody can tell which of two frames came first",
+        "Raileanu and Fergus, Decoupling Value and Policy for Generalization, ICML 2021",
+    ),
     "situations": Entry(
         "PPO, and predict the cluster of a later frame from an earlier one and the actions between",
         "ours, after CTRL: docs/methods.md",

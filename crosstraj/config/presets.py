@@ -53,6 +53,7 @@ COMMUNITY = {"envs": 64, "policy.epochs": 3, "policy.head_rate": 1.0}
 PROCGEN: Tables = {
     **dict.fromkeys(METHODS, COMMUNITY),
     "daac": {"envs": 64},  # IDAAC, which has its own epochs
+    "idaac": {"envs": 64},
     "pse": {**COMMUNITY, "objective.pairs": 8},  # as much extra play per frame as before
 }
 
@@ -82,6 +83,7 @@ RELEASE: Tables = {
 SOURCE: Tables = {
     "ppo": PROCGEN["ppo"],
     "daac": PROCGEN["daac"],
+    "idaac": PROCGEN["idaac"],
     "ctrl": PAPER["ctrl"],
     "curl": {  # aravindsrinivas/curl_rainbow: its code for discrete actions
         "objective.target_decay": 0.999,  # momentum of the key encoder, per step

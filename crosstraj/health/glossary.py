@@ -159,6 +159,9 @@ OTHER_METHODS = {
         "contrast, own", "contrastive loss that features can change", "nats"
     ),
     "top_one": Figure("top one", "own partner found among all", "share"),
+    "order": Figure("order", "loss of who tells which frame came first", "nats"),
+    "confusion": Figure("confusion", "how sure that one is, whatever is true", "nats"),
+    "order_accuracy": Figure("order told", "pairs whose order is told rightly", "share"),
     "prediction": Figure("prediction", "SPR's prediction loss"),
     "target_cosine": Figure("targets' cosine", "SPR's targets: mean cosine"),
     "bisimulation": Figure("bisimulation", "DBC's loss of the metric"),

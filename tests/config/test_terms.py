@@ -33,8 +33,10 @@ ALLOWED = {
     ("daac", "policy.per_game"): "the method: off",
     ("daac", "policy.advantages"): "the method: over the rollout, always",
 }
+ALLOWED |= {("idaac", value): why for (method, value), why in ALLOWED.items() if method == "daac"}
 PROCGEN = {key: why for key, why in ALLOWED.items() if key != ("ctrl", "policy.head_rate")} | {
     ("daac", "policy.epochs"): "its release has 1 where train-procgen's PPO has 3",
+    ("idaac", "policy.epochs"): "the same",
 }
 # Runs are kept of these, and tables made of them: their control is in another file.
 ELSEWHERE = {"learn": "learn_controls", "learn_1m": "learn_controls"}
@@ -65,7 +67,7 @@ def test_the_page_on_methods_names_every_difference():
     page = Path("docs/methods.md").read_text()
     section = page.split("## Equal terms")[1].split("\n## ")[0]
     for method, value in ALLOWED:
-        if method != "daac" or value == "policy.kind":
+        if method not in ("daac", "idaac") or value == "policy.kind":
             assert f"`{value}`" in section, value
 
 
@@ -113,7 +115,12 @@ def test_proto_and_diayn_have_the_phases_of_their_sources():
 
 
 def test_the_source_of_what_is_no_port_is_its_own_release_or_paper():
-    for method, name in (("ppo", "procgen"), ("daac", "procgen"), ("ctrl", "paper")):
+    for method, name in (
+        ("ppo", "procgen"),
+        ("daac", "procgen"),
+        ("idaac", "procgen"),
+        ("ctrl", "paper"),
+    ):
         assert values_of(preset(method, "source")) == values_of(preset(method, name))
     assert values_of(preset("situations", "source")) == values_of(preset("situations", "default"))
 

@@ -40,7 +40,7 @@ def joint(method: str, stretch: int, grad: str = "both") -> Config:
 def test_a_configuration_knows_whether_its_objective_can_share_the_policys_pass(method):
     learner = learner_for(small(method))
     assert learner.objective.reads_stretches == learner.config.objective_kind.reads_stretches
-    one_pass = ("dbc", "diayn", "driml", "situations")
+    one_pass = ("dbc", "diayn", "driml", "idaac", "situations")
     assert learner.objective.reads_stretches == (method in one_pass)
 
 

@@ -14,7 +14,7 @@ from crosstraj.config.methods import METHODS
 WAITS = {
     "ctrl": {"nn/ops.py"},
     "situations": {"objectives/situations.py", "nn/ops.py"},
-} | {name: {"learning/joint.py"} for name in ("curl", "driml", "spr", "proto", "pse")}
+} | {name: {"learning/joint.py"} for name in ("curl", "driml", "idaac", "spr", "proto", "pse")}
 
 
 @pytest.fixture(scope="module")

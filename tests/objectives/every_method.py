@@ -37,6 +37,8 @@ class Row:
     """Values of its objective that must be refused."""
     source: Callable[[int], Any] = lambda side: None
     """What stands in for its own play beside the rollouts, if it has any; given a frame's side."""
+    game: bool = False
+    """It and the encoder learn against each other: alone, and in long steps, its loss must fall."""
     alive: Callable[[dict[str, float]], bool] = lambda _: True
     """After 50 steps: has the loss fallen because something was learnt, not by collapse?"""
 
@@ -98,6 +100,14 @@ ROWS = {
         floor=lambda seen: 0.0,
         nonsense=(("lag", 0), ("lag", 256), ("width", 0), ("score_bound", 0.0)),
         alive=lambda seen: seen["contrast"] < seen["contrast_blind"],
+    ),
+    "idaac": Row(
+        values={"hidden": 512},
+        ties=lambda batch: torch.stack([batch.earlier, batch.later], dim=1),
+        floor=lambda seen: 0.001 * seen["confusion"],  # a classifier that is sure ends at 0
+        nonsense=(("hidden", -1), ("weight", -1.0)),
+        game=True,
+        alive=lambda seen: seen["order_accuracy"] > 0.6,
     ),
     "proto": Row(
         values={"prototypes": 10, "width": 16, "hidden": 32, "shift": 1, "queue": 20},
