@@ -44,6 +44,7 @@ OBSERVATION, ACTION, INFO = 1, 2, 3  # the engine's numbers for its spaces
 # And for what is in a tensor.
 KINDS: dict[int, np.dtype[Any]] = {1: np.dtype("u1"), 2: np.dtype("i4"), 3: np.dtype("f4")}
 LARGEST_STATE = 2**20  # bytes per game
+GIVE_UP = -1  # an action that ends the level
 
 
 def default_threads(num_envs: int) -> int:
@@ -74,6 +75,7 @@ class Engine:
         self.frames: npt.NDArray[np.uint8] = observed["rgb"]  # [N, H, W, C]
         self.reward, self.first = np.zeros(count, np.float32), np.zeros(count, np.bool_)
         self._action = acted["action"]
+        self._space = np.empty(LARGEST_STATE, np.uint8)  # where it writes a game down
         reward, first = self.reward.ctypes.data, self.first.ctypes.data
         buffers = self._interface.buffers(
             frames=frames, action=action, info=info, reward=reward, first=first
@@ -114,26 +116,28 @@ class Engine:
             raise BadInput("the environment was closed; make another one")
         return self._handle
 
-    def act(self, actions: Array) -> None:
+    def act(self, actions: Array | int) -> None:
         self._action[:] = actions
         self._call.libenv_act(self._games)
 
     def observe(self) -> None:
         self._call.libenv_observe(self._games)
 
+    def save(self, game: int) -> bytes:
+        """One game, as the engine writes it: the same bytes in every build."""
+        size = self._call.get_state(self._games, game, self._space.ctypes.data, LARGEST_STATE)
+        return self._space[:size].tobytes()
+
+    def restore(self, game: int, state: bytes) -> None:
+        """Continue a game, and show it; the engine trusts the bytes, so check them first."""
+        self._call.set_state(self._games, game, state, len(state))
+
     def get_state(self) -> list[bytes]:
-        """Each game, as the engine writes it: the same bytes in every build."""
-        space = np.empty(LARGEST_STATE, np.uint8)
-        states = []
-        for game in range(self.count):
-            size = self._call.get_state(self._games, game, space.ctypes.data, space.size)
-            states.append(space[:size].tobytes())
-        return states
+        return [self.save(game) for game in range(self.count)]
 
     def set_state(self, states: list[bytes]) -> None:
-        """Continue these games, and show them; the engine trusts the bytes, so check them first."""
         for game, state in enumerate(states):
-            self._call.set_state(self._games, game, state, len(state))
+            self.restore(game, state)
 
     def close(self) -> None:
         if self._handle is not None:

@@ -14,7 +14,7 @@ from gymnasium.spaces import Discrete
 from gymnasium.vector import AutoresetMode, VectorWrapper
 
 from crosstraj.envs.frame_stack import AnyEnvs, Frames
-from crosstraj.envs.levels import Levels
+from crosstraj.envs.levels import Levels, NextLevel
 from crosstraj.envs.reset_seeds import drawn_level
 from crosstraj.errors import BadInput
 
@@ -29,8 +29,12 @@ class LevelEnvs(VectorWrapper[Frames, Any, Frames, Any, Any]):
     episode ends, what else the environments say of this step is in `final_info`.
     """
 
-    def __init__(self, env: AnyEnvs, levels: Levels, seed: int) -> None:
+    def __init__(
+        self, env: AnyEnvs, levels: Levels, seed: int, next_level: NextLevel | None = None
+    ) -> None:
+        """next_level: says which level each episode plays, instead of the stream of `seed`."""
         super().__init__(env)
+        self._chosen = next_level
         self.metadata = {**env.metadata, "autoreset_mode": AutoresetMode.SAME_STEP}
         self._levels, self._seed, self._drawn = levels, seed, 0
         self._level = np.full(self.num_envs, levels.first, np.int64)
@@ -57,6 +61,8 @@ class LevelEnvs(VectorWrapper[Frames, Any, Frames, Any, Any]):
         return self._frames, self._info()
 
     def _next_level(self) -> int:
+        if self._chosen is not None:
+            return self._chosen()
         self._drawn += 1
         return drawn_level(self._levels, self._seed, self._drawn - 1)
 

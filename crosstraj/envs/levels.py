@@ -3,9 +3,11 @@
 One rule for everything that has levels: Procgen's games, and Gymnasium ids by their reset seeds.
 """
 
+from collections.abc import Callable
 from typing import Literal, NamedTuple, Protocol, assert_never
 
 Split = Literal["train", "test", "validation"]
+NextLevel = Callable[[], int]  # asked at the beginning of each episode for its level
 VALIDATION_LEVELS = 2**20
 
 

@@ -20,7 +20,7 @@ from crosstraj.envs.frame_stack import (
 from crosstraj.envs.ising.matching import IsingConfig
 from crosstraj.envs.ising.task import IsingVectorEnv
 from crosstraj.envs.level_envs import LevelEnvs
-from crosstraj.envs.levels import Split, split_levels
+from crosstraj.envs.levels import NextLevel, Split, split_levels
 from crosstraj.envs.procgen import (
     ACTIONS,
     GAMES,
@@ -46,13 +46,15 @@ def make_envs(
     frame_stack: int = 1,
     processes: bool = False,
     copy: bool = True,
+    next_level: NextLevel | None = None,
 ) -> AnyEnvs:
     """`count` copies of `env` with observations uint8 [count, H, W, C] and n discrete actions.
 
     `reset()` begins at `seed`, each time. Procgen's train, test and validation levels are disjoint,
     and so are those of a Gymnasium id with `gymnasium.train_levels`; without it they differ in
     their seeds only. `processes` plays each environment of a Gymnasium id in its own process. With
-    `copy=False` the next step overwrites the observations of this one.
+    `copy=False` the next step overwrites the observations of this one. `next_level` says which
+    level each episode plays, where there are levels; otherwise they are drawn uniformly.
     """
     if count < 1:
         raise BadInput(f"count={count}: at least 1 environment is needed")
@@ -62,11 +64,15 @@ def make_envs(
     envs: AnyEnvs
     if env in GAMES:
         chosen = split_levels(procgen, levels)
-        envs = ProcgenVectorEnv(env, count, chosen, procgen, seed, copy=copy)
+        envs = ProcgenVectorEnv(env, count, chosen, procgen, seed, copy=copy, next_level=next_level)
+    elif env != "ising" and gymnasium.train_levels:
+        envs = _with_levels(
+            env, count, levels, gymnasium, seed, next_level, processes=processes, copy=copy
+        )
+    elif next_level is not None:
+        raise BadInput(f"{env} has no levels to choose from; see --levels")
     elif env == "ising":
         envs = SeededEnvs(IsingVectorEnv(count, ising, levels), seed, levels)
-    elif gymnasium.train_levels:
-        envs = _with_levels(env, count, levels, gymnasium, seed, processes=processes, copy=copy)
     else:
         same = AutoresetMode.SAME_STEP
         made = make_by_id(env, count, autoreset=same, processes=processes, copy=copy)
@@ -80,6 +86,7 @@ def _with_levels(
     levels: Split,
     config: GymnasiumConfig,
     seed: int,
+    next_level: NextLevel | None,
     *,
     processes: bool,
     copy: bool,
@@ -98,7 +105,7 @@ def _with_levels(
     finally:
         alone.close()
     made = make_by_id(env, count, autoreset=off, processes=processes, copy=copy)
-    return LevelEnvs(made, split_levels(config, levels), seed)
+    return LevelEnvs(made, split_levels(config, levels), seed, next_level)
 
 
 def check_env_name(

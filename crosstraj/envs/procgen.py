@@ -11,6 +11,7 @@ Three things differ from an ordinary Gymnasium environment, all of them forced b
   same levels; another seed makes a new engine, which does not give all its memory back.
 """
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Literal
 
@@ -21,8 +22,9 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from crosstraj.envs import saved_games
+from crosstraj.envs.chosen_levels import ChosenLevels
 from crosstraj.envs.engine import Engine, Value, default_threads
-from crosstraj.envs.levels import Levels, split_levels
+from crosstraj.envs.levels import Levels, NextLevel, split_levels
 from crosstraj.envs.saved_games import State
 from crosstraj.errors import BadInput, unknown
 
@@ -105,7 +107,9 @@ class ProcgenVectorEnv(VectorEnv[Frames, npt.NDArray[Any], npt.NDArray[Any]]):
         seed: int,
         threads: int | None = None,
         copy: bool = True,
+        next_level: NextLevel | None = None,
     ) -> None:
+        """next_level: says which level each episode plays; otherwise the engine draws them."""
         threads = default_threads(num_envs) if threads is None else threads
         _check_arguments(game, num_envs, levels, threads)
         check_mode(game, config)
@@ -119,17 +123,23 @@ class ProcgenVectorEnv(VectorEnv[Frames, npt.NDArray[Any], npt.NDArray[Any]]):
         self._game, self._levels, self._config, self._copy = game, levels, config, copy
         self._threads = threads
         self._start(seed)
+        self._chosen: ChosenLevels | None = None
+        if next_level is not None:
+            self._check_savable()
+            self._chosen = ChosenLevels(next_level, game, levels, self._options(seed))
 
     def _start(self, seed: int) -> None:
         """Makes an engine, which cannot be given a seed later, and keeps its first state."""
         _check_seed(seed)
         super().reset(seed=seed)
         self._seed = seed
-        options = _options(self._game, self._levels, self._config, seed, self._threads)
-        self._engine = Engine(self.num_envs, options)
+        self._engine = Engine(self.num_envs, self._options(seed))
         self._engine.observe()
         self._first_state = self.get_state() if self.savable else {}
         self._fresh = True
+
+    def _options(self, seed: int) -> dict[str, Value]:
+        return _options(self._game, self._levels, self._config, seed, self._threads)
 
     @property
     def observation(self) -> Frames:
@@ -139,14 +149,24 @@ class ProcgenVectorEnv(VectorEnv[Frames, npt.NDArray[Any], npt.NDArray[Any]]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Frames, dict[str, Any]]:
-        """Goes back to the first state of `seed`, or of the last seed given."""
+        """Goes back to the first state of `seed`, or of the last seed given.
+
+        Where levels are chosen, the first ones are the next that are chosen.
+        """
         if options and "reset_mask" in options:
             raise BadInput("reset_mask: Procgen cannot reset some games only; reset all of them")
         if seed is not None and seed != self._seed:
             self._start(seed)
         elif not self._fresh:
             self._rewind()
+        self._begin_chosen(range(self.num_envs))
         return self.observation, self._begin_info()
+
+    def _begin_chosen(self, rows: Iterable[int]) -> None:
+        """Where levels are chosen, not drawn: the next ones in these games."""
+        if self._chosen is not None:
+            self._fresh = False
+            self._chosen.begin(self._engine, rows)
 
     def _rewind(self) -> None:
         if self.savable:
@@ -168,16 +188,17 @@ class ProcgenVectorEnv(VectorEnv[Frames, npt.NDArray[Any], npt.NDArray[Any]]):
         self._engine.observe()
         reward, terminated = self._engine.reward.copy(), self._engine.first.copy()
         truncated = np.zeros(self.num_envs, np.bool_)
-        return self.observation, reward, terminated, truncated, self._step_info()
+        before = self._before_info()
+        self._begin_chosen(map(int, np.flatnonzero(terminated)))
+        return self.observation, reward, terminated, truncated, self._begin_info() | before
 
     def _begin_info(self) -> dict[str, npt.NDArray[Any]]:
         # No prev_* here: before the first step the engine reports 0, which is a level's number too.
         return {"level_seed": _numbers(self._engine.info["level_seed"])}
 
-    def _step_info(self) -> dict[str, npt.NDArray[Any]]:
+    def _before_info(self) -> dict[str, npt.NDArray[Any]]:
         info = self._engine.info
         return {
-            "level_seed": _numbers(info["level_seed"]),
             "prev_level_seed": _numbers(info["prev_level_seed"]),
             "prev_level_complete": info["prev_level_complete"].astype(np.bool_),
         }
@@ -208,6 +229,8 @@ class ProcgenVectorEnv(VectorEnv[Frames, npt.NDArray[Any], npt.NDArray[Any]]):
 
     def close_extras(self, **kwargs: Any) -> None:
         self._engine.close()
+        if self._chosen is not None:
+            self._chosen.close()
 
 
 def _numbers(level_seed: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:

@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from crosstraj.envs.levels import Levels
 from crosstraj.errors import BadInput
 
 State = Mapping[str, npt.NDArray[Any]]
 
 HEADER_INTS = 17  # after its game's name, a saved game lists options, level range and index
+RANGE = slice(13, 15)  # of them: the first level, and the one after the last
 END = bytes.fromhex("fecafeca")  # the engine's mark at the end of each saved game
 
 
@@ -48,6 +50,14 @@ def check(state: State, like: State, game: str, settings: str) -> list[bytes]:
                 "with the same settings"
             )
     return games
+
+
+def with_levels(saved: bytes, game: str, levels: Levels) -> bytes:
+    """The same saved game, whose next levels are drawn from others."""
+    numbers = np.frombuffer(saved, np.uint8).copy()
+    header = numbers[8 + len(game) :][: 4 * HEADER_INTS].view(np.int32)
+    header[RANGE] = np.array([levels.first, levels.stop]).astype(np.int32)  # wraps, as there
+    return numbers.tobytes()
 
 
 def _same_form(state: State, like: State) -> bool:
