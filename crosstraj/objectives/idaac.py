@@ -21,8 +21,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from crosstraj.data.minibatches import Stretches, uniform_views
 from crosstraj.data.rollout import Played
+from crosstraj.data.within_episodes import Stretches, uniform_views
 from crosstraj.errors import check_range
 from crosstraj.nn.heads import linear, mlp
 from crosstraj.nn.memory import Frames
