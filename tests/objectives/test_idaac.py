@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from crosstraj.config.presets import preset
-from crosstraj.data.minibatches import stretches
+from crosstraj.data.within_episodes import stretches
 from crosstraj.objectives.idaac import IDAAC, Batch, IDAACConfig
 from crosstraj.policies.daac import DAAC
 from tests.helpers import rng, slow_fragments
