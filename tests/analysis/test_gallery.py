@@ -13,29 +13,7 @@ from crosstraj.analysis.gallery import Course, Map, Sample
 from crosstraj.cli.main import main
 from crosstraj.experiments.file import read
 from crosstraj.experiments.tables.kinds import WEIGHTS
-
-# The values of the run that tests share, as a file would have them.
-SAME = """
-name = "e"
-title = "A title"
-reproduces = "A source."
-frames = 768
-games = ["starpilot"]
-seeds = [0]
-methods = ["ctrl"]
-table = "{table}"
-
-[base]
-envs = 8
-rollout_steps = 32
-encoder = "laptop"
-policy.minibatches = 2
-representation.minibatches = 2
-evaluation.episodes = 2
-evaluation.envs = 2
-objective.clusters = 8
-saving.snapshots = 3
-"""
+from tests.experiments.same_run import SAME, rows_of
 
 
 @pytest.fixture
@@ -54,11 +32,6 @@ def made(table: str, clustered: Path, place: Path) -> Path:
     command = ["experiment", str(file), "--runs", str(clustered.parent), "--out", str(out)]
     assert main(command) == 0
     return out
-
-
-def rows_of(out: Path) -> list[list[str]]:
-    lines = (out / "table.md").read_text().splitlines()
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if "|" in line]
 
 
 def shape(path: Path) -> tuple[int, int]:
