@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from crosstraj.analysis import measures
 from crosstraj.analysis.canvas import COLOURS, new_figure
+from crosstraj.analysis.embed import Clusters, Embedding
 from crosstraj.analysis.layout import Coordinates, tsne
 from crosstraj.analysis.plots import scatter_kinds
 from crosstraj.analysis.result import Choices
@@ -23,6 +24,12 @@ VIEWS = 1024  # of a run, as many as the paper's t-SNE shows
 STATES = 4  # of a cluster, drawn at random (paper)
 CLUSTERS = 2  # of a game (paper) ...
 MORE_CLUSTERS = {"starpilot": 4}  # ... where differences "are easier to visualize"
+
+
+def clusters_of(run: Path, embedding: Embedding) -> Clusters:
+    if embedding.clusters is None:
+        raise BadInput(f"{run}: its method has no clusters to show; give one with prototypes")
+    return embedding.clusters
 
 
 class Sample(NamedTuple):
@@ -40,10 +47,8 @@ class Sample(NamedTuple):
 def samples(run: Path, variant: str) -> list[Sample]:
     """Random states of the largest clusters of a run, at its end."""
     subject = prepare(run, Choices(VIEWS, None, 0, 0))
-    views, clusters = subject.views, subject.lens.embed(subject.views).clusters
+    views, clusters = subject.views, clusters_of(run, subject.lens.embed(subject.views))
     game = subject.config.env
-    if clusters is None:
-        raise BadInput(f"{run}: its method has no clusters to show; give one with prototypes")
     sizes = np.bincount(clusters.cluster[clusters.cluster >= 0])
     found, rng = [], np.random.default_rng(0)
     order = np.argsort(-sizes, kind="stable")[: MORE_CLUSTERS.get(game, CLUSTERS)]
@@ -64,9 +69,7 @@ def draw_samples(found: list[Sample]) -> bytes:
     figure = new_figure(1.1 * STATES * len(variants) + 1, 1.25 * len(lines) + 0.6, title)
     grid = figure.subplots(len(lines), STATES * len(variants), squeeze=False)
     for axes in grid.flat:
-        axes.set_xticks([])
-        axes.set_yticks([])
-        axes.set_frame_on(False)
+        axes.set(xticks=[], yticks=[], frame_on=False)
     for sample in found:
         line = grid[lines.index((sample.game, sample.rank))]
         start = STATES * variants.index(sample.variant)
@@ -92,9 +95,7 @@ def maps(run: Path, variant: str) -> list[Map]:
     for step in snapshot_steps(run, most=2**62):
         subject = prepare(run, Choices(VIEWS, step, 0, 0))
         embedding = subject.lens.embed(subject.views)
-        if embedding.clusters is None:
-            raise BadInput(f"{run}: its method has no clusters to show; give one with prototypes")
-        cluster = embedding.clusters.cluster
+        cluster = clusters_of(run, embedding).cluster
         score = measures.silhouette(embedding.vectors, cluster)
         found.append(Map(variant, step, tsne(embedding.vectors), cluster, score))
     return found
@@ -110,8 +111,7 @@ def draw_maps(found: list[Map]) -> bytes:
     figure = new_figure(2.8 * most + 0.4, 2.9 * len(lines) + 0.5, title)
     grid = figure.subplots(len(lines), most, squeeze=False)
     for axes in grid.flat:
-        axes.set_xticks([])
-        axes.set_yticks([])
+        axes.set(xticks=[], yticks=[])
     for line, (variant, moments) in zip(grid, lines.items(), strict=True):
         line[0].set_ylabel(variant, fontsize=9)
         for axes, one in zip(line, moments, strict=False):
@@ -136,9 +136,7 @@ def course(run: Path, variant: str) -> Course:
     subject = prepare(run, Choices(VIEWS, None, 0, 0))
     views, alike, chance = subject.views, [], []
     for frames in subject.loaded():
-        clusters = subject.lens.embed(views).clusters
-        if clusters is None:
-            raise BadInput(f"{run}: its method has no clusters to show; give one with prototypes")
+        clusters = clusters_of(run, subject.lens.embed(views))
         found = measures.connectivity(
             clusters.centres, clusters.cluster, views.trajectory, views.window
         )

@@ -74,8 +74,7 @@ def draw_map(result: Analysis) -> Figure:
         axes.set_title(f"{name}; grey: NaN" if not known.all() else name, fontsize=9)
     for axes in figure.axes:
         if axes.get_label() != "<colorbar>":
-            axes.set_xticks([])
-            axes.set_yticks([])
+            axes.set(xticks=[], yticks=[])
     for axes in grid:
         axes.set_axis_off()
     return figure
@@ -98,15 +97,19 @@ def draw_silhouette(result: Analysis) -> Figure | None:
         return None
     figure = new_figure(9, 3.4, f"the same views, clustered by each snapshot; {title_of(result)}")
     left, right = figure.subplots(1, 2)
-    frames = [moment.frames for moment in result.moments]
-    left.plot(frames, [moment.silhouette for moment in result.moments], "o-", color=BLUE)
-    left.set_title(GLOSSARY["silhouette"].label, fontsize=9)
-    right.plot(frames, [moment.agreement for moment in result.moments], "s-", color=ORANGE)
+    over_training(left, result, "silhouette", [m.silhouette for m in result.moments], "o-", BLUE)
+    over_training(right, result, "agreement", [m.agreement for m in result.moments], "s-", ORANGE)
     right.set_ylim(0, 1)
-    right.set_title(GLOSSARY["agreement"].label, fontsize=9)
-    for axes in (left, right):
-        over_frames(axes)
     return figure
+
+
+def over_training(
+    axes: Axes, result: Analysis, figure: str, values: list[float], style: str, colour: str
+) -> None:
+    """One of the glossary's figures at each of the moments."""
+    axes.plot([moment.frames for moment in result.moments], values, style, color=colour)
+    axes.set_title(GLOSSARY[figure].label, fontsize=9)
+    over_frames(axes)
 
 
 def draw_losses(result: Analysis) -> Figure | None:
@@ -213,8 +216,7 @@ def draw_transitions(result: Analysis) -> Figure | None:
         "number of the cluster; how often it follows itself; arrows: at least 3 % of what follows",
         fontsize=8,
     )
-    axes.set_xticks([])
-    axes.set_yticks([])
+    axes.set(xticks=[], yticks=[])
     return figure
 
 
@@ -223,13 +225,11 @@ def draw_health(result: Analysis) -> Figure | None:
         return None
     figure = new_figure(9, 3.2, f"features of one fixed set of frames; {title_of(result)}")
     left, right = figure.subplots(1, 2)
-    frames = [moment.frames for moment in result.moments]
     for axes, name, style, colour in (
         (left, "feature_rank", "o-", BLUE),
         (right, "dead_features", "s-", PURPLE),
     ):
-        axes.plot(frames, [m.health[name] for m in result.moments], style, color=colour)
-        axes.set_title(GLOSSARY[name].label, fontsize=9)
-        over_frames(axes)
+        values = [moment.health[name] for moment in result.moments]
+        over_training(axes, result, name, values, style, colour)
     right.set_ylim(-0.03, 1.03)
     return figure

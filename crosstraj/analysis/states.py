@@ -46,9 +46,7 @@ def draw_states(result: Analysis) -> Figure | None:
         members = np.flatnonzero(clusters.cluster == cluster)
         chosen = measures.spread(members, STATES)
         for axes in line:
-            axes.set_xticks([])
-            axes.set_yticks([])
-            axes.set_frame_on(False)
+            axes.set(xticks=[], yticks=[], frame_on=False)
         for axes, view in zip(line, chosen, strict=False):
             frames = newest_image(views.frames[view, :keypoints], subject.config.frame_stack)
             axes.imshow(strip(frames), interpolation="nearest")

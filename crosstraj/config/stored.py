@@ -85,7 +85,7 @@ def from_dict(values: Mapping[str, Any]) -> Config:
         unplayed = _unplayed(values.get("env"))
         optional = (name for names in OPTIONAL.values() for name in names)
         whole = {name: getattr(usual, name) for name in (*unplayed, *optional)} | dict(values)
-        _check_names(Config, whole)
+        _refuse_other_names(Config, whole)
         kinds = {name: type(getattr(usual, name)) for name in whole} | _kinds(whole)
         parts = {
             name: _made(kinds[name], value, name) if isinstance(value, dict) else value
@@ -136,15 +136,12 @@ def _kinds(values: Mapping[str, Any]) -> dict[str, type]:
 
 
 def _made(kind: type, values: Mapping[str, Any], part: str) -> Any:
-    _check_names(kind, values, f"{part}.")
+    _refuse_other_names(kind, values, f"{part}.")
     return kind(**values)
 
 
-def _check_names(kind: type, values: Mapping[str, Any], prefix: str = "") -> None:
+def _refuse_other_names(kind: type, values: Mapping[str, Any], prefix: str = "") -> None:
     names = [field.name for field in fields(kind)]
-    for name in names:
-        if name not in values:
-            raise TypeError(f"{prefix}{name} is missing")
-    for name in values:
-        if name not in names:
-            raise TypeError(f"{prefix}{name} is not known to it")
+    for name in [name for name in (*names, *values) if (name in names) != (name in values)]:
+        fault = "missing" if name in names else "not known to it"
+        raise TypeError(f"{prefix}{name} is {fault}")

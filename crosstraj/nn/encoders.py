@@ -241,8 +241,7 @@ class Encode:
         if not isinstance(frames, Histories):
             return self._pieces(self.encoder, frames)
         with torch.set_grad_enabled(self.live and torch.is_grad_enabled()):
-            belief = self.encoder.believe(frames, partial(self._pieces, self.encoder.below))
-        assert isinstance(belief, Tensor)
+            belief: Tensor = self.encoder.believe(frames, partial(self._pieces, self.encoder.below))
         return belief
 
     def map(self, frames: Tensor) -> Tensor:
@@ -255,10 +254,9 @@ class Encode:
         weights = [] if self.live else [p for p in self.encoder.parameters() if p.requires_grad]
         for weight in weights:
             weight.requires_grad_(False)
-        features = self.encoder.project(spatial, rectified=rectified)
+        features: Tensor = self.encoder.project(spatial, rectified=rectified)
         for weight in weights:
             weight.requires_grad_(True)
-        assert isinstance(features, Tensor)
         return features
 
     def on(self, target: nn.Module) -> "Encode":
@@ -272,6 +270,5 @@ class Encode:
     def _piece(self, run: Callable[[Tensor], Tensor], frames: Tensor) -> Tensor:
         if not (self.low_memory and torch.is_grad_enabled()):
             return run(frames)
-        result = checkpoint(run, frames, use_reentrant=False, preserve_rng_state=False)
-        assert isinstance(result, Tensor)
+        result: Tensor = checkpoint(run, frames, use_reentrant=False, preserve_rng_state=False)
         return result

@@ -7,20 +7,15 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from crosstraj.analysis.margins.measure import Margins
-from crosstraj.errors import BadInput
-from crosstraj.report.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, canvas
+from crosstraj.analysis.output import Output
+from crosstraj.report.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, canvas, png
 
 
 def write(out: Path, found: Margins, figures: dict[str, Any]) -> tuple[Path, Path]:
     """Both files in a directory, which is made if need be."""
-    paths = out / "margins.json", out / "margins.png"
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        paths[0].write_text(json.dumps(figures, indent=1) + "\n")
-        draw(found, figures["run"]).savefig(paths[1], dpi=110)
-    except OSError as error:
-        raise BadInput(f"{out} cannot be written: {error}") from error
-    return paths
+    output, text = Output(out), json.dumps(figures, indent=1) + "\n"
+    picture = png(draw(found, figures["run"]))
+    return output.write("margins.json", text.encode()), output.write("margins.png", picture)
 
 
 def draw(found: Margins, title: str) -> Figure:

@@ -24,21 +24,13 @@ def course(rows: Rows, figure: str) -> list[float]:
     return [row[figure] for row in rows if figure in row] or [math.nan]
 
 
-def cosine(rows: Rows) -> float:
-    return course(rows, "view_cosine")[-1]
-
-
-def rank(rows: Rows) -> float:
-    return course(rows, "feature_rank")[-1]
+def last(rows: Rows, figure: str) -> float:
+    return course(rows, figure)[-1]
 
 
 def clusters(rows: Rows) -> float:
     """How far code entropy lies below that of random unit vectors: above 0 there are clusters."""
-    return course(rows, "code_entropy_random")[-1] - course(rows, "code_entropy")[-1]
-
-
-def policy_moved(rows: Rows) -> float:
-    return statistics.median(course(rows, "objective_kl"))
+    return last(rows, "code_entropy_random") - last(rows, "code_entropy")
 
 
 def scale(rows: Rows) -> float:
@@ -49,10 +41,10 @@ def scale(rows: Rows) -> float:
 
 # By its name in the glossary, which says what it must be; nan: the run has no such figure.
 MEASURES: dict[str, Callable[[Rows], float]] = {
-    "view_cosine": cosine,
-    "feature_rank": rank,
+    "view_cosine": lambda rows: last(rows, "view_cosine"),
+    "feature_rank": lambda rows: last(rows, "feature_rank"),
     "entropy_below_random": clusters,
-    "objective_kl": policy_moved,
+    "objective_kl": lambda rows: statistics.median(course(rows, "objective_kl")),
     "scale_change": scale,
 }
 CRITERIA = [GLOSSARY[name] for name in MEASURES]
@@ -105,7 +97,7 @@ def folded(results: list[Result]) -> list[str]:
     said = []
     for run in results:
         rows = updates(run)
-        if sentence := fallen_rank(first_rank(rows), rank(rows)):
+        if sentence := fallen_rank(first_rank(rows), last(rows, "feature_rank")):
             said.append(f"- {run.variant}, {run.game}, seed {run.seed}: {sentence}.")
     return ["\n".join(said)] if said else []
 

@@ -113,8 +113,7 @@ def draw_task(path: Path, instance: int = 3) -> Path:
 def _lattice(axes: Axes, lattice: Any, title: str, colour: str) -> None:
     axes.imshow(lattice, cmap="gray", interpolation="nearest", vmin=-1, vmax=1)
     axes.set_title(title, fontsize=8, color=colour)
-    axes.set_xticks([])
-    axes.set_yticks([])
+    axes.set(xticks=[], yticks=[])
     for side in axes.spines.values():
         side.set_edgecolor(colour)
         side.set_linewidth(2)
