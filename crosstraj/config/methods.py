@@ -39,6 +39,10 @@ METHODS = {
         "skills that can be told apart, rewarded for it; then PPO on the game's own reward",
         "Eysenbach et al., Diversity Is All You Need, ICLR 2019; phases: CTRL paper, appendix",
     ),
+    "drac": Entry(
+        "PPO, and its policy and values must not change where a frame is augmented",
+        "Raileanu et al., Automatic Data Augmentation for Generalization, NeurIPS 2021",
+    ),
     "driml": Entry(
         "PPO, and features of a step must tell which frame follows it",
         "Mazoure et al., Deep Reinforcement and InfoMax Learning, NeurIPS 2020",

@@ -12,6 +12,7 @@ from crosstraj.learning.kernels import settled
 from crosstraj.nn.encoders import ImageEncoder, Impala
 from crosstraj.objectives import Objective
 from crosstraj.policies import Agent, Policy, make_policy
+from crosstraj.policies.ppo import PPOAgent
 from crosstraj.randomness import OBJECTIVES, generator, own_global_generator
 
 Weights = dict[str, dict[str, Tensor]]  # by part ("agent", "objective") and name
@@ -51,6 +52,9 @@ def make_networks(
             encoder.use_native()
     with own_global_generator(heads):
         objective.attach(policy.agent.encoder)
+    if objective.reads_heads:
+        assert isinstance(policy.agent, PPOAgent)  # the configuration has seen to it
+        objective.opinions = policy.agent.opinions
     return policy, objective
 
 

@@ -69,6 +69,17 @@ class Source(Protocol):
     def load_state_dict(self, state: State) -> None: ...
 
 
+class Opinions(Protocol):
+    """What the policy makes of frames: log-probabilities [B, actions] and values [B]."""
+
+    def __call__(self, encode: Encoder, frames: Frames) -> tuple[Tensor, Tensor]: ...
+
+
+class PolicyValues(Protocol):
+    @property
+    def kind(self) -> str: ...
+
+
 class RunValues(Protocol):
     """What an objective's own values may be held against: the run's, as far as any asks."""
 
@@ -80,6 +91,8 @@ class RunValues(Protocol):
     def procgen(self) -> "ProcgenConfig": ...
     @property
     def features(self) -> int: ...
+    @property
+    def policy(self) -> PolicyValues: ...
 
 
 class Stage(Protocol):
@@ -145,9 +158,11 @@ class Objective(nn.Module):
     reads_stretches: bool = False  # has `batch` and `loss_of`: can share the policy's frames
     rewards: bool = False  # has `reward`
     follows: bool = False  # keeps a moving copy of the encoder, made by `attach`
+    reads_heads: bool = False  # its loss is one of PPO's heads, too: it is given `opinions`
     why_no_anchor: str = ""  # why a pass of it cannot hold PPO's heads in place, where it cannot
     why_no_memory: str = ""  # why it cannot read the beliefs of an agent with a memory
     source: Source | None = None  # given to it for training; an evaluation has none
+    opinions: Opinions | None = None  # with heads that learn from it in joint order
 
     def gather(self, rng: torch.Generator) -> None:
         """Play of its own, once per rollout and before all updates from it."""

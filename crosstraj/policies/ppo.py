@@ -8,7 +8,7 @@ from torch import Tensor
 
 from crosstraj.errors import BadInput
 from crosstraj.nn.memory import Frames
-from crosstraj.policies.agent import Agent, Opinion
+from crosstraj.policies.agent import Agent, Opinion, Reading
 from crosstraj.policies.experience import Experience, PolicyConfig
 from crosstraj.policies.policy import Policy
 
@@ -43,6 +43,11 @@ class PPOAgent(Agent):
         """What was read, and the context -> log-probabilities [B, actions] and values [B]."""
         seen = self.seen(features, context)
         return self.policy(seen).log_softmax(-1), self.value(seen).squeeze(-1)
+
+    def opinions(self, encode: Reading, frames: Frames) -> tuple[Tensor, Tensor]:
+        """Frames, by whoever encodes them -> log-probabilities and values, without a skill."""
+        features = self.read(encode, frames)
+        return self.heads(features, features.new_zeros(len(features), 0))
 
     def decide(self, frames: Frames, features: Tensor, context: Tensor) -> Opinion:
         return Opinion(*self.heads(features, context), memory=features[:, : self.memory])

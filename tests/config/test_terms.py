@@ -86,6 +86,7 @@ SOURCES: dict[str, dict[str, Any]] = {
         "representation.adam_epsilon": 1.5e-4,
         "representation.max_grad_norm": 10.0,
     },
+    "drac": {},
     "driml": {"representation.learning_rate": 2.5e-4, "representation.max_grad_norm": 10.0},
     "dbc": {"objective.model_trains_encoder": True, "representation.learning_rate": 1e-3},
     "pse": {},

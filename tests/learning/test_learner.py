@@ -216,7 +216,7 @@ def test_with_equal_seeds_every_method_begins_with_the_same_agent(method):
 
 
 @pytest.mark.parametrize("order", ["objective", "policy", "joint"])
-@pytest.mark.parametrize("method", ["ctrl", "curl", "spr", "driml", "dbc"])
+@pytest.mark.parametrize("method", ["ctrl", "curl", "spr", "drac", "driml", "dbc"])
 def test_an_objective_of_weight_zero_equals_ppo_to_the_bit(method, order):
     nothing = RepresentationConfig(minibatches=2, weight=0.0)
     config = small(method, order=order, encoder_grad="both", representation=nothing)

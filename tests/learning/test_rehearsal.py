@@ -14,7 +14,10 @@ from crosstraj.config.methods import METHODS
 WAITS = {
     "ctrl": {"nn/ops.py"},
     "situations": {"objectives/situations.py", "nn/ops.py"},
-} | {name: {"learning/joint.py"} for name in ("curl", "driml", "idaac", "spr", "proto", "pse")}
+} | {
+    name: {"learning/joint.py"}
+    for name in ("curl", "drac", "driml", "idaac", "spr", "proto", "pse")
+}
 
 
 @pytest.fixture(scope="module")

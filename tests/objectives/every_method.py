@@ -94,6 +94,12 @@ ROWS = {
         ),
         alive=lambda seen: seen["target_cosine"] < 0.99,
     ),
+    "drac": Row(
+        values={"shift": 1},
+        ties=lambda batch: None,  # frames alone
+        floor=lambda seen: 0.0,
+        nonsense=(("shift", -1), ("window", 0), ("augmentation", "blur"), ("weight", -0.1)),
+    ),
     "driml": Row(
         values={"width": 64},
         ties=lambda batch: torch.stack([batch.now, batch.later], dim=1),

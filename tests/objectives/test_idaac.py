@@ -1,6 +1,7 @@
 """IDAAC: who learns what of the order of two frames, in closed form."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -11,7 +12,15 @@ from crosstraj.data.within_episodes import stretches
 from crosstraj.objectives.idaac import IDAAC, Batch, IDAACConfig
 from crosstraj.policies.daac import DAAC
 from tests.helpers import rng, slow_fragments
-from tests.objectives.every_method import STEPS, learner_for, random_done, rollout_for, small
+from tests.objectives.every_method import (
+    STEPS,
+    bits,
+    learner_for,
+    random_done,
+    rollout_for,
+    small,
+    update,
+)
 
 NO_FRAMES = torch.zeros(0)
 
@@ -145,6 +154,16 @@ def test_pairs_of_a_stretch_are_of_one_episode_the_earlier_first():
     alone = torch.ones_like(rollout.done)
     (first, *_) = stretches(alone, 2, STEPS, rng())
     assert learner.objective.batch(rollout, first, rng()) is None
+
+
+def test_with_weight_zero_it_equals_daac_to_the_bit():
+    config = small("idaac")
+    nothing = replace(config.representation, weight=0.0)
+    first, plain = learner_for(replace(config, representation=nothing)), learner_for(small("daac"))
+    for learner in (first, plain):
+        update(learner, rollout_for(learner))
+    one, other = bits(first), bits(plain)
+    assert all(one[part] == other[part] for part in other if part != "objective")
 
 
 def test_the_method_is_daac_with_one_step_of_the_summed_loss():

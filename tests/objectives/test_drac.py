@@ -1,0 +1,162 @@
+"""DrAC: both terms in closed form, who learns from them, and which augmentation is chosen."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from crosstraj.config.presets import preset
+from crosstraj.errors import BadInput
+from crosstraj.learning.optimiser import Averages
+from crosstraj.objectives.drac import AUGMENTATIONS, Batch, DrAC, DrACConfig, mean_return
+from crosstraj.policies.daac import DAACConfig
+from tests.helpers import rng
+from tests.objectives.every_method import learner_for, rollout_for, small, update
+
+ACTIONS = 3
+
+
+def drac(**values: Any) -> DrAC:
+    return DrAC(DrACConfig(**values), 4, ACTIONS, rng())
+
+
+class Judged:
+    """Logits and values by table, plain frames first, augmented ones second."""
+
+    def __init__(self, plain: Tensor, augmented: Tensor) -> None:
+        self.tables = iter([plain, augmented])
+        self.shown: list[Tensor] = []
+
+    def __call__(self, encode: Any, frames: Any) -> tuple[Tensor, Tensor]:
+        self.shown.append(frames)
+        table = next(self.tables)
+        return table[:, :ACTIONS].log_softmax(-1), table[:, ACTIONS]
+
+
+def test_the_terms_and_their_gradients_are_those_of_the_paper_and_plain_frames_have_none():
+    plain, augmented = (torch.randn(5, ACTIONS + 1, generator=rng(i)) for i in (1, 2))
+    plain.requires_grad_()
+    augmented.requires_grad_()
+    made, frames = drac(weight=0.1), torch.zeros(5, 8, 8, 3, dtype=torch.uint8)
+    made.opinions = judged = Judged(plain, augmented)
+    loss, seen = made.loss(None, Batch(frames, "crop"), rng())  # type: ignore[arg-type]
+    loss.backward()
+    assert judged.shown[0] is frames
+    p, q = (table.detach()[:, :ACTIONS].softmax(-1) for table in (plain, augmented))
+    apart = augmented.detach()[:, ACTIONS] - plain.detach()[:, ACTIONS]
+    kl = (p * (p.log() - q.log())).sum(-1).mean()
+    torch.testing.assert_close(seen["augmented_kl"].detach(), kl)
+    torch.testing.assert_close(seen["augmented_value_error"].detach(), (apart**2).mean() / 2)
+    torch.testing.assert_close(loss.detach(), 0.1 * (kl + (apart**2).mean() / 2))
+    assert plain.grad is None  # what is learnt is to agree with the plain frame
+    torch.testing.assert_close(augmented.grad[:, :ACTIONS], 0.1 * (q - p) / 5)
+    torch.testing.assert_close(augmented.grad[:, ACTIONS], 0.1 * apart / 5)
+
+
+@pytest.mark.parametrize("kind", AUGMENTATIONS)
+def test_both_terms_are_zero_under_the_identity_alone(kind):
+    config = small("drac")
+    for values, zero in (({"shift": 0}, kind == "crop"), ({"shift": 2}, False)):
+        objective = replace(config.objective, augmentation=kind, **values)
+        learner = learner_for(replace(config, objective=objective), side=8)
+        (batch, *_) = learner.objective_batches(rollout_for(learner, side=8), 1)
+        averages = Averages()
+        learner.objective_backward(batch, averages)
+        seen = averages.numbers()
+        assert (seen["augmented_kl"] == seen["augmented_value_error"] == 0) is zero
+        largest = max(float(p.grad.abs().max()) for p in learner.agent.encoder.parameters())
+        assert (largest < 1e-8) is zero
+
+
+def test_in_a_joint_step_the_heads_learn_from_it_too():
+    """With PPO's own gradients at 0, only DrAC's is left on the heads."""
+    config = small("drac")
+    learner = learner_for(config, side=8)
+    (batch, *_) = learner.objective_batches(rollout_for(learner, side=8), 1)
+    learner.agent.zero_grad()
+    learner.objective_backward(batch, Averages())
+    assert float(learner.agent.value.weight.grad.abs().sum()) > 0
+    assert float(learner.agent.policy.weight.grad.abs().sum()) > 0
+
+
+def test_the_choice_is_that_of_a_table_made_by_hand():
+    """Q + .5 sqrt(log t / N), with N and t counted from 1, and the mean of the last two returns."""
+    made = drac(augmentation="ucb", exploration=0.5, window=2)
+    # What each rollout earned, and by hand the bounds of the three after it was credited.
+    table = [
+        (9.0, (0.0, 0.0, 0.0)),  # credited to nobody: log 1 = 0, and the first wins
+        (1.0, (1 + 0.5 * math.sqrt(math.log(2) / 2), *[0.5 * math.sqrt(math.log(2))] * 2)),
+        (-3.0, (-1 + 0.5 * math.sqrt(math.log(3) / 3), *[0.5 * math.sqrt(math.log(3))] * 2)),
+        (
+            0.2,
+            (
+                -1 + 0.5 * math.sqrt(math.log(4) / 3),
+                0.2 + 0.5 * math.sqrt(math.log(4) / 2),
+                0.5 * math.sqrt(math.log(4)),
+            ),
+        ),
+    ]
+    chosen = []
+    for earned, bounds in table:
+        credited = drac(augmentation="ucb", exploration=0.5, window=2)
+        credited.load_state_dict(made.state_dict())
+        made.choose(torch.tensor(earned))
+        chosen.append(int(made.chosen))
+        # As `choose` saw them: the credit is in, the next choice is not counted yet.
+        credited.returns.copy_(made.returns)
+        assert credited.bounds().tolist() == pytest.approx(bounds, abs=1e-6)
+    assert chosen == [0, 0, 1, 1]
+    assert made.tried.tolist() == [2, 2, 0]
+    made.choose(torch.tensor(-5.0))
+    assert made.returns.tolist() == [[1.0, -3.0], pytest.approx([0.2, -5.0]), [0.0, 0.0]]
+    assert int(made.chosen) == 2
+
+
+def test_the_window_forgets_the_oldest_return():
+    made = drac(window=2)
+    for earned in (0.0, 1.0, 2.0, 3.0):
+        made.choose(torch.tensor(earned))
+    assert sorted(made.returns[0].tolist()) == [2.0, 3.0]
+    assert float(made.bounds()[0]) == pytest.approx(2.5 + 0.1 * math.sqrt(math.log(5) / 5))
+
+
+def test_a_rollout_is_judged_once_however_many_epochs_and_the_choice_is_saved():
+    config = small("drac")
+    config = replace(
+        config,
+        objective=replace(config.objective, augmentation="ucb"),
+        policy=replace(config.policy, epochs=3),
+    )
+    first, second = learner_for(config), learner_for(replace(config, seed=1))
+    rollout = rollout_for(first)
+    for count in (1, 2):
+        update(first, rollout)
+        assert int(first.objective.tried.sum()) == count
+    assert float(first.objective.returns.abs().sum()) > 0
+    second.load_weights(first.weights())
+    assert torch.equal(second.objective.bounds(), first.objective.bounds())
+
+
+def test_a_return_ends_with_its_episode_and_with_the_rollout():
+    learner = learner_for(small("drac"))
+    rollout = rollout_for(learner)
+    steps, envs = rollout.done.shape
+    total = 0.0
+    for n in range(envs):
+        for t in range(steps):
+            factor = 1.0
+            for later in range(t, steps):
+                total += factor * float(rollout.reward[later, n])
+                factor *= 0.999
+                if rollout.done[later, n]:
+                    break
+    assert float(mean_return(rollout)) == pytest.approx(total / (steps * envs), abs=1e-4)
+
+
+def test_it_is_for_a_policy_whose_values_read_the_same_features():
+    config = preset("drac", "default")
+    with pytest.raises(BadInput, match=r"and policy\.kind=daac has another network for its values"):
+        replace(config, policy=DAACConfig())
