@@ -7,13 +7,14 @@ double is named and left out; nothing is averaged over it in silence.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from crosstraj.config.dotted import dotted, identity_of
 from crosstraj.config.groups import LevelSplit
 from crosstraj.config.presets import preset, with_gru
 from crosstraj.config.stored import FORMAT, completed, from_dict, to_dict
+from crosstraj.data.level_replay import ReplayConfig
 from crosstraj.envs import GAMES
 from crosstraj.errors import BadInput
 from crosstraj.health.glossary import GLOSSARY
@@ -216,7 +217,8 @@ def changed_values(config: dict[str, Any]) -> dict[str, Any] | None:
         start = with_gru(start) if config.get("memory") == "gru" else start
     except BadInput:
         return None
-    base = dotted(to_dict(start)) | {"memory": "none"}  # named, but not what comes with it
+    # What is left out where it is off; the memory is named, but not what comes with it.
+    base = dotted(to_dict(start) | {"memory": "none", "replay": asdict(ReplayConfig())})
     return {
         name: value
         for name, value in dotted(config).items()
