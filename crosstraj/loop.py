@@ -32,6 +32,7 @@ def learn(training: Training) -> dict[str, float]:
     rollout = collector.collect(learner.agent)
     reward, of_reward = training.reward(rollout)
     steps = experience(rollout, reward, config.policy)
+    figures |= training.score_levels(rollout, steps.advantage)  # where levels are chosen by it
     metrics = learner.update(rollout._replace(reward=reward), steps)
     training.frames += config.rollout_frames
     training.updates += 1

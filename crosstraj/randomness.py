@@ -10,6 +10,7 @@ from torch import Tensor
 STREAMS = ("weights", "acting", "policy", "objective")  # the order is part of every run's identity
 # Spawn keys far from those of the streams.
 ENVIRONMENTS, EVALUATIONS, BRANCHES, ANALYSES, OBJECTIVES, CLIPS = 100, 200, 300, 400, 500, 600
+LEVELS = 700
 
 
 def derived_seed(seed: int, *path: int) -> int:

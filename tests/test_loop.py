@@ -23,6 +23,8 @@ from crosstraj.cli.main import main
 from crosstraj.config.groups import MachineConfig, SavingConfig
 from crosstraj.config.methods import METHODS, PRESETS
 from crosstraj.config.presets import preset
+from crosstraj.data.level_replay import ReplayConfig
+from crosstraj.envs import ProcgenConfig
 from crosstraj.health.glossary import GLOSSARY
 from crosstraj.learning.display import Plain
 from crosstraj.learning.load import read_weights
@@ -332,6 +334,51 @@ def test_minigrid_trains_on_its_levels_and_resumes_exactly(
     episodes = read_rows(straight / "episodes.jsonl")
     assert {row["level"] in range(3) for row in episodes if row["split"] == "seen"} == {True}
     assert {row["level"] >= 3 for row in episodes if row["split"] == "unseen"} == {True}
+
+
+CORRIDOR = "tests.envs.corridors:Corridor-v0"
+CHOSEN = ("--replay.levels", "--replay.temperature", "0.5", "--frames", "1280")
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ("--env", "bossfight", "--levels", "12", "--frame-stack", "2"),
+        ("--env", CORRIDOR, "--levels", "4", "--envs", "4", "--rollout-steps", "64"),
+    ],
+    ids=["procgen", "gymnasium"],
+)
+def test_replayed_levels_are_chosen_alike_after_a_stop(
+    more: tuple[str, ...], tmp_path: Path, stop_after: Callable[[int], None]
+) -> None:
+    command = (*COMMANDS["ppo"], *more, *CHOSEN)
+    assert here(*command, runs=tmp_path / "straight") == 0
+    stop_after(2)
+    assert here(*command, runs=tmp_path / "stopped") == 143
+    assert here(*command, runs=tmp_path / "stopped") == 0
+    straight, stopped = only(tmp_path / "straight"), only(tmp_path / "stopped")
+    assert remains(stopped) == remains(straight)
+    rows = [row for row in read_rows(straight / "metrics.jsonl") if row["row"] == "update"]
+    shares = [row["replayed"] for row in rows if "replayed" in row]
+    assert shares[0] == 0  # no level has a score
+    assert shares[-1] > 0
+    assert all(row["effective_levels"] >= 1 for row in rows)
+
+
+@pytest.mark.parametrize("method", ["ctrl", "daac", "diayn"])
+def test_replay_plays_training_levels_alone_and_scores_each_step(method: str) -> None:
+    procgen = ProcgenConfig(first_level=40, train_levels=6)
+    config = small(method, "default", procgen=procgen, replay=ReplayConfig(levels=True), envs=4)
+    training = Training(config)
+    assert training.replay is not None
+    played: set[int] = set()
+    for _ in range(4):
+        metrics = loop.learn(training)
+        played |= set(training.collector.rollout.level.flatten().tolist())
+        assert set((torch.nonzero(training.replay.seen)[:, 0] + 40).tolist()) == played
+        assert metrics.keys() <= GLOSSARY.keys()
+    assert played <= set(range(40, 46))
+    assert len(played) > 2
 
 
 def test_an_environment_that_cannot_be_repeated_says_so_and_keeps_to_its_levels(

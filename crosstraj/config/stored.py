@@ -41,7 +41,11 @@ UNSAID: dict[int, dict[str, Any]] = {
     2: {"saving.video": False, "saving.wandb": False},
 }
 # By what turns a thing on: values that are left out where it is off, for they tell no runs apart.
-OPTIONAL = {"memory": ("memory", "memory_width", "memory_burn_in"), "start": ("start",)}
+OPTIONAL = {
+    "memory": ("memory", "memory_width", "memory_burn_in"),
+    "start": ("start",),
+    "replay": ("replay",),
+}
 # What a run may change without becoming another run; `telling` has the one exception.
 NOT_IDENTITY = ("frames", "machine", "saving", "objective.accept_weak_experts")
 

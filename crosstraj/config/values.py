@@ -14,9 +14,11 @@ from crosstraj.config.groups import (
     RepresentationConfig,
     SavingConfig,
 )
+from crosstraj.config.levels import check_levels, levels_of
 from crosstraj.config.methods import METHODS, PRESETS
 from crosstraj.cores import usable_cores
-from crosstraj.envs import GAMES, NAMES, GymnasiumConfig, IsingConfig, ProcgenConfig, check_mode
+from crosstraj.data.level_replay import ReplayConfig
+from crosstraj.envs import GymnasiumConfig, IsingConfig, Levels, ProcgenConfig
 from crosstraj.errors import BadInput, check_range, unknown
 from crosstraj.nn.encoders import FEATURES, EncoderKind, FeatureNorm, Pooling, SplitAt
 from crosstraj.nn.memory import MemoryKind
@@ -100,6 +102,7 @@ class Config:
     procgen: ProcgenConfig = field(default_factory=ProcgenConfig)
     ising: IsingConfig = field(default_factory=IsingConfig)
     gymnasium: GymnasiumConfig = field(default_factory=GymnasiumConfig)
+    replay: ReplayConfig = field(default_factory=ReplayConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     machine: MachineConfig = field(default_factory=MachineConfig)
     saving: SavingConfig = field(default_factory=SavingConfig)
@@ -108,7 +111,7 @@ class Config:
         if self.preset not in PRESETS:
             raise unknown("preset", self.preset, PRESETS)
         self._check_method()
-        self._check_levels()
+        check_levels(self.env, self.procgen, self.gymnasium, self.replay)
         check_range(self, "", "frames", "envs", "rollout_steps", "frame_stack", at_least=1)
         check_range(self, "", "seed", at_least=0)
         if self.rollout_frames < self.policy.minibatches:
@@ -176,16 +179,6 @@ class Config:
                     f"policy.{name}={given}, but policy.per_game=True takes {tuned} for "
                     f"{self.env}; leave policy.{name} out, or use policy.per_game=False"
                 )
-
-    def _check_levels(self) -> None:
-        if self.env in GAMES:
-            check_mode(self.env, self.procgen)
-        if self.env in NAMES and self.gymnasium != GymnasiumConfig():
-            raise BadInput(
-                f"gymnasium.train_levels={self.gymnasium.train_levels} and gymnasium.first_level="
-                f"{self.gymnasium.first_level} are for Gymnasium ids, and env={self.env} is none; "
-                "Procgen has procgen.train_levels, and ising goals (ising.instance)"
-            )
 
     def _check_stretches(self, needed: int, what: str) -> None:
         stretch, count = self.policy.stretch, self.policy.minibatches
@@ -279,9 +272,13 @@ class Config:
         return FEATURES if self.memory == "none" else self.memory_width
 
     @property
+    def levels(self) -> Levels:
+        """The levels that are trained on; none where the environment keeps none apart."""
+        return levels_of(self.env, self.procgen, self.gymnasium)
+
+    @property
     def train_levels(self) -> int:
-        """How many levels are trained on; 0: the environment has none that are kept apart."""
-        return self.procgen.train_levels if self.env in GAMES else self.gymnasium.train_levels
+        return self.levels.count
 
     @property
     def rollout_frames(self) -> int:

@@ -72,6 +72,8 @@ RUN = {
     "intrinsic_reward_remembered": Figure(
         "own, known", "own reward, episodes it was trained on", "nats"
     ),
+    "replayed": Figure("replayed", "episodes begun on a level that was chosen again", "share"),
+    "effective_levels": Figure("levels", "effective number of levels in a rollout's steps"),
     "extra_frames": Figure("extra frames", "frames that the method played beside", "frames"),
     "seconds": Figure("seconds", "time of an update by the clock", "s"),
     "speed": Figure("frames/s", "frames per second by the clock", "1/s"),

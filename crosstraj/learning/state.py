@@ -10,6 +10,7 @@ from torch import Tensor
 
 from crosstraj.config.values import Config
 from crosstraj.data.collect import Collector
+from crosstraj.data.level_replay import LevelReplay
 from crosstraj.data.rewards import RewardNormaliser
 from crosstraj.data.rollout import Rollout
 from crosstraj.data.skills import begun
@@ -20,7 +21,7 @@ from crosstraj.learning.kernels import prepare, settled
 from crosstraj.learning.learner import Learner
 from crosstraj.learning.networks import Start
 from crosstraj.objectives.phases import phase_at
-from crosstraj.randomness import ENVIRONMENTS, Streams, derived_seed
+from crosstraj.randomness import ENVIRONMENTS, LEVELS, Streams, derived_seed, generator
 from crosstraj.runs.codec import State
 
 PATIENCE = 10  # rollbacks to one checkpoint before a run gives up
@@ -37,6 +38,10 @@ class Training:
         start: weights to begin with instead of random ones; a checkpoint's replace them.
         """
         self.streams = Streams(config.seed)
+        self.replay: LevelReplay | None = None
+        if config.replay.levels:
+            levels_rng = generator(config.seed, LEVELS)
+            self.replay = LevelReplay(config.levels, config.replay, levels_rng)
         with ThreadPoolExecutor() as beside:  # what takes seconds, as does the engine's start
             beside.submit(importlib.import_module, "torch._dynamo")  # Adam will
             if config.env in GAMES:  # else the size of a frame is not known yet
@@ -53,6 +58,7 @@ class Training:
                 seed=derived_seed(config.seed, ENVIRONMENTS),
                 frame_stack=config.frame_stack,
                 copy=False,
+                next_level=self.replay.choose if self.replay else None,
             )
         image, _ = image_and_actions(self.envs)
         config, self.kernels = settled(config, image, kernels)
@@ -126,6 +132,10 @@ class Training:
         parts = {"fresh": reward[fresh], "remembered": reward[~fresh]}
         return {f"intrinsic_reward_{n}": float(p.mean()) for n, p in parts.items() if len(p)}
 
+    def score_levels(self, rollout: Rollout, advantage: Tensor) -> dict[str, float]:
+        """Where levels are played again: by the advantages of their steps [B]. Else nothing."""
+        return self.replay.learn(rollout.level.flatten(), advantage) if self.replay else {}
+
     def examine(self, check: Callable[[], None]) -> dict[str, list[Episode]]:
         """Every split; if `check` raises between two steps, nothing has changed."""
         learner = self.learner
@@ -153,7 +163,8 @@ class Training:
         return self.frames * count // config.frames > before * count // config.frames
 
     def state_dict(self) -> State:
-        return {
+        of_levels = {"replay": self.replay.state_dict()} if self.replay else {}
+        return of_levels | {
             "weights": self.learner.weights(),
             "learner": self.learner.state_dict(),
             "collector": self.collector.state_dict(),
@@ -176,6 +187,8 @@ class Training:
         self.learner.begin(self.config.schedule[self.phase])  # its optimisers, before their moments
         self.learner.load_weights(state["weights"])
         self.learner.load_state_dict(state["learner"])
+        if self.replay:  # before the collector, which may begin new episodes
+            self.replay.load_state_dict(state["replay"])
         self.collector.load_state_dict(state["collector"])
         self.normaliser.load_state_dict(state["normaliser"])
         self.intrinsic_normaliser.load_state_dict(state["intrinsic_normaliser"])

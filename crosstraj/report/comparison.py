@@ -7,13 +7,14 @@ double is named and left out; nothing is averaged over it in silence.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from crosstraj.config.dotted import dotted, identity_of
 from crosstraj.config.groups import LevelSplit
 from crosstraj.config.presets import preset, with_gru
 from crosstraj.config.stored import FORMAT, completed, from_dict, precision_of, telling, to_dict
+from crosstraj.data.level_replay import ReplayConfig
 from crosstraj.envs import GAMES
 from crosstraj.errors import BadInput
 from crosstraj.health.glossary import GLOSSARY
@@ -216,8 +217,9 @@ def changed_values(config: dict[str, Any]) -> dict[str, Any] | None:
         start = with_gru(start) if config.get("memory") == "gru" else start
     except BadInput:
         return None
-    base = dotted(to_dict(start))
-    base |= {"memory": "none", "precision": "fp32"}  # named, but not what comes with a memory
+    # What is left out where it is off; the memory is named, but not what comes with it.
+    off = {"memory": "none", "replay": asdict(ReplayConfig()), "precision": "fp32"}
+    base = dotted(to_dict(start) | off)
     return {
         name: value
         for name, value in (dotted(config) | {"precision": precision_of(config)}).items()

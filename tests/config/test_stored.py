@@ -18,6 +18,7 @@ from crosstraj.config.stored import (
     identity,
     to_dict,
 )
+from crosstraj.data.level_replay import ReplayConfig
 from crosstraj.envs import GymnasiumConfig
 from crosstraj.errors import BadInput
 from crosstraj.learning.load import read_config, read_values
@@ -150,6 +151,15 @@ def test_a_value_that_tells_no_runs_apart_may_be_missing_from_any_run():
         del values[part][inner]
     for version in (1, FORMAT):
         assert from_dict(completed(values, version)) == config
+
+
+def test_choosing_levels_is_another_run_and_not_doing_so_is_what_it_was():
+    config = preset("ppo", "default")
+    assert "replay" not in to_dict(config)
+    chosen = replace(config, replay=ReplayConfig(levels=True, staleness=0.2))
+    assert from_dict(through_json(to_dict(chosen))) == chosen
+    assert identity(chosen) != identity(config)
+    assert changed_values(to_dict(chosen)) == {"replay.levels": True, "replay.staleness": 0.2}
 
 
 def test_starting_from_other_weights_is_another_run_and_not_doing_so_is_what_it_was():

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from crosstraj.config.dotted import override
 from crosstraj.config.groups import RepresentationConfig
 from crosstraj.config.methods import METHODS, PRESETS
 from crosstraj.config.presets import preset
@@ -92,6 +93,23 @@ def test_a_method_that_is_a_policy_has_that_policy(method: str, policy: Any):
     other = policy.kind
     with pytest.raises(BadInput, match=f"but policy.kind={other}; use method={other}"):
         replace(preset(method, "default"), policy=policy)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"env": "ising"}, "ising has none"),
+        ({"env": "A-v0"}, "without gymnasium.train_levels; add it"),
+        ({"procgen.train_levels": 2**20 + 1}, "1048576 at most, not of 1048577"),
+        ({"procgen.use_generated_assets": True}, "use_generated_assets=True cannot be"),
+    ],
+)
+def test_levels_that_cannot_be_chosen_are_refused(change, words):
+    with pytest.raises(BadInput, match=words):
+        override(Config(), {"replay.levels": True, **change})
+    chosen = override(Config(), {"env": "A-v0", "gymnasium.train_levels": 3, "replay.levels": True})
+    assert chosen.levels == (0, 3)
+    assert Config().levels == (0, 200)
 
 
 def test_nothing_rewrites_a_configuration():

@@ -76,6 +76,23 @@ def test_levels_equal_a_slow_loop_with_episode_ends_everywhere(processes: bool, 
         assert len(together) == 8  # ends in every row, alone and together
 
 
+def test_levels_are_begun_in_the_order_in_which_they_are_chosen() -> None:
+    wanted = np.random.default_rng(5).integers(0, 5, 400).tolist()
+    left = iter(wanted)
+    with made(next_level=lambda: next(left)) as envs:
+        frames, info = envs.reset()
+        begun, rng = info["level_seed"].tolist(), np.random.default_rng(0)
+        for _ in range(60):
+            frames, _, terminated, truncated, info = envs.step(rng.integers(0, 3, 3))
+            begun += info["level_seed"][terminated | truncated].tolist()
+            assert [shown_seed(frame) for frame in frames] == info["level_seed"].tolist()
+    assert begun == wanted[: len(begun)]
+    assert len(begun) > 60
+    alone = made(next_level=lambda: 0, gymnasium=GymnasiumConfig())
+    with pytest.raises(BadInput, match="has no levels to choose from"), alone:
+        pass
+
+
 class Random:
     """An actor that draws its actions."""
 

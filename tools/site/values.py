@@ -17,6 +17,7 @@ GROUPS = {
     "evaluation": "Evaluation",
     "procgen": "Procgen",
     "gymnasium": "Gymnasium environments",
+    "replay": "Which level comes next",
     "ising": "The Ising task",
     "machine": "The machine",
     "saving": "What is saved",
