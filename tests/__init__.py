@@ -5,6 +5,7 @@ files share: `helpers.py` and `conftest.py` for all of them, others in the room 
 No test file imports from another one.
 
 Named for what they show, because that takes several modules:
+    analysis/first/test_first_browser.py: what a real browser makes of the page of `first`
     analysis/test_browser.py: what a real browser makes of the page of `explore`
     config/test_terms.py: that methods are compared on equal terms, and the page that says so
     examples/test_cleanrl.py: CTRL in CleanRL's style, `examples/cleanrl_ppo_ctrl.py`
@@ -32,6 +33,7 @@ Modules of more than 40 statements that are tested where they are used:
     analysis/episode_ends.py: analysis/test_check_method.py
     analysis/export/onnx_file.py: analysis/export/test_bundle.py
     analysis/first/curve.py: analysis/first/test_first_page.py
+    analysis/first/situation_map.py: analysis/first/test_first_page.py
     analysis/plots.py: analysis/test_study.py
     analysis/probes/show.py: analysis/probes/test_ranking.py
     analysis/result.py: analysis/test_study.py
@@ -66,6 +68,7 @@ Modules of more than 40 statements that are tested where they are used:
     objectives/base.py: objectives/test_methods.py
     outside/encoder.py: outside/test_loss.py
     outside/losses.py: outside/test_loss.py
+    report/drawing.py: report/test_comparison_plots.py
     report/sections/aggregates.py: report/test_page.py
     report/sections/headline.py: report/test_page.py
     report/sections/levels.py: report/test_page.py

@@ -27,6 +27,7 @@ from crosstraj.report.statistics import Scores
 from crosstraj.runs.shipped import random_return
 
 RANGES = GLOSSARY["normalised"].label
+TOLD = 3  # changed values in the label of a variant; the table of what was run has all
 EQUAL_SEEDS = "Left out so that each game has equally many seeds:"
 
 # What runs of one variant may differ in. The task is the comparison's: `procgen`, `ising` or
@@ -86,6 +87,10 @@ class Comparison:
         return sum(len(variant.finished) for variant in self.variants)
 
     @property
+    def all_runs(self) -> int:
+        return self.finished_runs + sum(len(variant.partial) for variant in self.variants)
+
+    @property
     def games(self) -> list[str]:
         return sorted({game for variant in self.variants for game in variant.games})
 
@@ -138,13 +143,13 @@ class Comparison:
 
 
 def compare(runs: Sequence[RunData]) -> list[Comparison]:
-    """Comparisons by budget and task, the largest budget first."""
+    """Comparisons by budget and task: that of most runs first, then the largest budget."""
     groups: dict[str, list[RunData]] = {}
     for run in runs:
         task = _task(run.config)
         groups.setdefault(identity_of(task | {"budget": run.budget}, ()), []).append(run)
     found = [_comparison(group) for group in groups.values()]
-    return sorted(found, key=lambda one: (-one.budget, one.title))
+    return sorted(found, key=lambda one: (-one.all_runs, -one.budget, one.title))
 
 
 def _task(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -234,10 +239,11 @@ def _label(config: Mapping[str, Any], changed: Mapping[str, Any] | None, identit
     words = plain(config["method"])[:40]
     if config["preset"] != "default":
         words += f" {plain(config['preset'])[:40]}"
-    if changed is None or len(changed) > 3:
+    if changed is None:
         return f"{words} #{identity[:6]}"
-    values = (f"{name.removeprefix('objective.')}={value}" for name, value in changed.items())
-    return ", ".join([words, *(plain(value)[:60] for value in values)])
+    values = [f"{name.removeprefix('objective.')}={value}" for name, value in changed.items()]
+    told = ", ".join([words, *(plain(value)[:60] for value in values[:TOLD])])
+    return f"{told} and {len(values) - TOLD} more" if len(values) > TOLD else told
 
 
 def named(comparison: Comparison) -> list[str]:

@@ -28,6 +28,9 @@ from crosstraj.report.level_by_level import Outcome
 from crosstraj.report.reading import RunData
 from crosstraj.report.statistics import Estimate, spread
 
+GAP = "optimality gap"  # the one aggregate that is no score
+LEAST = 0.1  # normalised score that an axis of aggregates spans
+
 
 def learning_curves(comparison: Comparison, split: str) -> Figure:
     """Return over frames, a panel per game: mean and one standard deviation over seeds."""
@@ -46,7 +49,8 @@ def learning_curves(comparison: Comparison, split: str) -> Figure:
         axes.set_title(literal(game), fontsize=9)
         axes.tick_params(labelsize=8)
         over_frames(axes)
-        axes.set_ylabel(GLOSSARY[f"{split}_return"].label, fontsize=8)
+        if axes in grid[::columns]:  # the others have the same one
+            axes.set_ylabel(GLOSSARY[f"{split}_return"].label, fontsize=8)
         drawn = [np.max(np.asarray(line.get_xdata()), initial=0) for line in axes.lines]
         axes.set_xlim(0, 1.03 * max(comparison.budget, *drawn, 0))  # runs end with whole rollouts
         if not axes.lines:
@@ -60,6 +64,29 @@ def learning_curves(comparison: Comparison, split: str) -> Figure:
     handles.append(figure.axes[0].plot([], [], "--", color=GREY, linewidth=1)[0])
     names.append("random play")
     figure.legend(handles, names, loc="outside lower center", ncols=1, fontsize=8)
+    return figure
+
+
+def one_run(comparison: Comparison) -> Figure:
+    """A run alone: its returns on both kinds of levels, and those of random play, in one panel."""
+    figure = canvas(7.4, 3.8)
+    axes = figure.subplots()
+    (game, _), run = next(iter(comparison.judged[0].finished.items()))
+    training = dict(run.training)
+    axes.plot(list(training), list(training.values()), color=BLUE, alpha=0.35, linewidth=0.8)
+    for split, colour in ((comparison.levels, ORANGE), ("seen", BLUE)):
+        points = _evaluated(run, split)
+        axes.plot(list(points), list(points.values()), "o-", color=colour, markersize=4,
+                  label=f"{split} levels")  # fmt: skip
+    if math.isfinite(chance := comparison.random(game)):
+        axes.axhline(chance, color=GREY, linestyle="--", linewidth=1, label="random play")
+    low, high = axes.get_ylim()
+    axes.set_ylim(min(low, 0.0), max(high, 0.0))  # or noise fills the panel
+    axes.set_xlim(left=0)
+    over_frames(axes)
+    axes.set_title(literal(game), fontsize=10)
+    axes.set_ylabel("return of an episode", fontsize=8)
+    figure.legend(loc="outside lower center", ncols=3, fontsize=8)
     return figure
 
 
@@ -110,14 +137,25 @@ def intervals(found: Mapping[str, Mapping[str, Estimate]]) -> Figure:
     names = list(next(iter(found.values())))
     figure = canvas(3.0 * len(names) + 1.5, 0.4 * len(found) + 1.2)
     grid = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
+    scores = [row[name] for row in found.values() for name in names if name != GAP]
     for axes, name in zip(grid, names, strict=True):
         estimates = [row[name] for row in found.values()]
         _draw_intervals(axes, estimates, [LOOKS[i % len(LOOKS)][0] for i in range(len(found))])
         axes.set_title(name, fontsize=9)
+        _calm(axes, estimates if name == GAP else scores)
     grid[0].set_yticks(range(len(found)), [_wrapped(label) for label in found], fontsize=8)
     grid[0].set_ylim(len(found) - 0.5, -0.5)
     figure.supxlabel("normalised score", fontsize=8)
     return figure
+
+
+def _calm(axes: Axes, estimates: Sequence[Estimate]) -> None:
+    """An axis from 0 that is one for all scores, and too wide for noise to fill it."""
+    ends = [end for one in estimates for end in one if math.isfinite(end)]
+    low, high = min(0.0, *ends, 0.0), max(0.0, *ends, 0.0)
+    high = max(high, low + LEAST)
+    margin = 0.05 * (high - low)
+    axes.set_xlim(low - margin, high + margin)
 
 
 def _draw_intervals(axes: Axes, estimates: Sequence[Estimate], colours: Sequence[str]) -> None:

@@ -43,14 +43,15 @@ def chance_of(run: Path) -> float:
 
 
 def curves_figure(
-    rows: list[dict[str, Any]], title: str, chance: float = math.nan
+    rows: list[dict[str, Any]], title: str, chance: float = math.nan, *, returns: bool = True
 ) -> Figure | None:
     """All panels for which a run's metrics have data; None if there is none.
 
-    chance: the return of random play, drawn as a line.
+    chance: the return of random play, drawn as a line. returns: their panel is wanted, too.
     """
     names = dict.fromkeys(key for row in rows for key in row)
     shown = [panel for panel in PANELS if names.keys() & panel[1].keys()]
+    shown = [panel for panel in shown if returns or panel[1] is not RETURNS]
     # Figures of a person's own method: their scales are not known, so each has its panel.
     shown += [("", {name: (BLUE, "-")}) for name in names if "/" in name]
     if not shown:

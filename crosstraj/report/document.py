@@ -34,6 +34,7 @@ class Table(NamedTuple):
 class Picture(NamedTuple):
     file: str  # relative to the report
     caption: str
+    broad: bool = False  # of many panels: a narrow screen scrolls it instead of shrinking it
 
 
 Block = Heading | Text | Items | Table | Picture
@@ -97,13 +98,16 @@ h1 + p { font-size: 1.12em } p, ul { max-width: 46rem }
 th, td { padding: .3rem .7rem; border-bottom: 1px solid var(--line); text-align: right;
   white-space: nowrap; font-variant-numeric: tabular-nums }
 thead th { border-bottom: 2px solid var(--soft); white-space: normal; vertical-align: bottom }
-td.words { text-align: left } th:first-child { text-align: left; font-weight: 600 }
+td.words { text-align: left; white-space: normal; min-width: 9rem; overflow-wrap: anywhere }
+th:first-child { text-align: left; font-weight: 600 }
 tbody th { white-space: normal; min-width: 6rem }
 figure { margin: 1rem 0 2rem } figure img { max-width: 100%; height: auto; background: #fff;
   border-radius: 8px } figcaption { color: var(--soft); font-size: .93em }
+@media (prefers-color-scheme: dark) { figure img { filter: invert(.92) hue-rotate(180deg) } }
 li { margin: .2rem 0; overflow-wrap: anywhere }
 @media (max-width: 40rem) { body { margin: 1rem auto; font-size: 15px }
-  th, td { padding: .3rem .5rem } }
+  th, td { padding: .3rem .5rem } .broad { overflow-x: auto } .broad img { max-width: none;
+  width: 60rem } }
 """
 
 
@@ -136,6 +140,7 @@ def _element(block: Block) -> str:
         case Picture(file, caption):
             words = _text(caption)
             image = f'<img src="{_text(file)}" alt="{words}">'
+            image = f'<div class="broad">{image}</div>' if block.broad else image
             return f"<figure>{image}<figcaption>{words}</figcaption></figure>"
         case other:
             assert_never(other)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
 
 from crosstraj.health.glossary import GLOSSARY
 from crosstraj.report.document import plain
@@ -49,8 +50,16 @@ def png(figure: Figure) -> bytes:
 
 def over_frames(axes: Axes) -> None:
     axes.set_xlabel(GLOSSARY["frames"].short, fontsize=8)
-    axes.ticklabel_format(axis="x", style="sci", scilimits=(3, 3), useMathText=True)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda frames, _: frames_in_short(frames)))
     axes.grid(alpha=0.3)
+
+
+def frames_in_short(frames: float) -> str:
+    """As people write them: 500, 64k, 2.5M."""
+    for unit, letter in ((1e6, "M"), (1e3, "k")):
+        if abs(frames) >= unit:
+            return f"{frames / unit:g}{letter}"
+    return f"{frames:g}"
 
 
 def shared_curve(curves: Sequence[Mapping[int, float]]) -> dict[int, list[float]]:

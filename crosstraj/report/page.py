@@ -23,7 +23,7 @@ from crosstraj.disk import make_directory, write_whole
 from crosstraj.errors import BadInput
 from crosstraj.report import comparison_plots, drawing
 from crosstraj.report.comparison import RANGES, Comparison, compare, named
-from crosstraj.report.curves import chance_of, curves_figure
+from crosstraj.report.curves import curves_figure
 from crosstraj.report.document import (
     Block,
     Heading,
@@ -100,10 +100,12 @@ def build(runs: Sequence[RunData], unreadable: Sequence[str]) -> tuple[str, list
 
 
 def _health(run: RunData, name: str, files: Files) -> list[Block]:
-    figure = curves_figure(run.reached.rows, name, chance_of(run.path))
+    """Everything but its returns, which are at the top."""
+    figure = curves_figure(run.reached.rows, name, returns=False)
     if figure is None:
         return []
-    shown = _picture(files, "health", figure, "Learning and health curves.")
+    caption = "Health over training. A pale band is where a figure is healthy."
+    shown = _picture(files, "health", figure, caption)._replace(broad=True)
     return [Heading("The health of the run", 3), shown]
 
 
@@ -128,18 +130,21 @@ def _compared(comparison: Comparison, index: int, files: Files) -> list[Block]:
 
     found = aggregates.aggregates(comparison)
     blocks: list[Block] = [Heading(comparison.title), *headline(comparison, found)]
-    for name, more in ((comparison.levels, ""), ("seen", TRAINING)):
-        figure = comparison_plots.learning_curves(comparison, name)
-        caption = f"Return on {name} levels over training{CURVES}{more}."
-        blocks.append(picture(f"curves-{name}", figure, caption))
+    if comparison.finished_runs == comparison.all_runs == 1:
+        blocks.append(picture("curves", comparison_plots.one_run(comparison), ALONE))
+    else:
+        several = comparison.finished_runs > 1  # or there is nothing to aggregate
+        blocks += _pictures(comparison, found if several else None, picture)
     if comparison.finished_runs == 1:
         blocks += one_run(comparison)
     else:
-        blocks += [*_aggregated(comparison, found, picture), *_tables(comparison)]
+        blocks += _tables(comparison, found)
     if said := named(comparison):
         blocks += [Text(NAMED), Items(said)]
     if table := split.split_blocks(comparison):
         blocks += [Heading("Split over joint updates", 3), *table]
+    if not levels.recorded(comparison):
+        return [*blocks, Text(levels.NOT_RECORDED)]
     blocks.append(Heading("Levels", 3))
     won = levels.won_levels(comparison)
     blocks += levels.level_blocks(comparison, won)
@@ -151,33 +156,41 @@ def _compared(comparison: Comparison, index: int, files: Files) -> list[Block]:
 
 CURVES = ": mean and one standard deviation over seeds; dotted: partial runs"
 TRAINING = "; faint lines: returns while training, a running mean"
+ALONE = "Return over training; the faint line is the running mean of the episodes it trained on."
 
 
-def _tables(comparison: Comparison) -> list[Block]:
-    blocks: list[Block] = [Heading("What was run", 3), *returns.variants(comparison)]
+def _tables(comparison: Comparison, found: Aggregates | None) -> list[Block]:
+    blocks: list[Block] = []
+    if comparison.judged:
+        blocks.append(Heading("Over games and seeds", 3))
+        blocks += aggregates.aggregate_blocks(comparison, found)
+    blocks += [Heading("What was run", 3), *returns.variants(comparison)]
     if comparison.judged:
         blocks += [Heading("Returns", 3), *returns.returns(comparison)]
         blocks += [*returns.seen_and_gap(comparison), *returns.normalised_returns(comparison)]
     return blocks
 
 
-def _aggregated(
+def _pictures(
     comparison: Comparison,
     found: Aggregates | None,
     picture: Callable[[str, Figure, str], Picture],
 ) -> list[Block]:
-    if not comparison.judged:
-        return []
-    head = Heading("Over games and seeds", 3)
-    blocks = aggregates.aggregate_blocks(comparison, found)
+    """What the headline is about comes first: the aggregates, where there are any."""
+    blocks: list[Block] = []
+    if found is not None:
+        figure = comparison_plots.intervals(found.found)
+        caption = f"Aggregates and their intervals; {HOLLOW}."
+        blocks.append(picture("aggregates", figure, caption)._replace(broad=True))
+    for name, more in ((comparison.levels, ""), ("seen", TRAINING)):
+        figure = comparison_plots.learning_curves(comparison, name)
+        caption = f"Return on {name} levels over training{CURVES}{more}."
+        blocks.append(picture(f"curves-{name}", figure, caption))
     if found is None:
-        return [head, *blocks]
-    shown = picture(
-        "aggregates",
-        comparison_plots.intervals(found.found),
-        f"Aggregates and their intervals; {HOLLOW}.",
-    )
-    blocks = [head, shown, *blocks]
+        return blocks
+    if found.pairs:
+        figure = comparison_plots.improvements(found.pairs)
+        blocks.append(picture("improvement", figure, f"Probability of improvement; {HOLLOW}."))
     scores = [score for rows in found.scores.values() for row in rows.values() for score in row]
     finite = [score for score in scores if np.isfinite(score)]
     if finite:
@@ -185,9 +198,6 @@ def _aggregated(
         profiles = {label: profile(rows, thresholds) for label, rows in found.scores.items()}
         figure = comparison_plots.profiles(thresholds, profiles)
         blocks.append(picture("profiles", figure, "Performance profiles, with their intervals."))
-    if found.pairs:
-        figure = comparison_plots.improvements(found.pairs)
-        blocks.append(picture("improvement", figure, f"Probability of improvement; {HOLLOW}."))
     return blocks
 
 

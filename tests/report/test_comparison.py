@@ -46,10 +46,10 @@ def test_budgets_tasks_and_values_are_never_mixed(tmp_path: Path) -> None:
     make_run(root, "f", seed=1, procgen=fewer, finals=[(1000, 9.0, 5.0)])
     comparisons = compare([read_run(path) for path in find_runs([root])])
     titles = [comparison.title for comparison in comparisons]
-    assert titles == [
+    assert titles == [  # that of most runs first
+        "1,000 frames, easy levels 0 to 199, sampled actions",
         "2,000 frames, easy levels 0 to 199, sampled actions",
         "1,000 frames, easy levels 0 to 199, greedy actions",
-        "1,000 frames, easy levels 0 to 199, sampled actions",
         "1,000 frames, easy levels 0 to 99, sampled actions",
     ]
     (mixed,) = [c for c in comparisons if len(c.variants) > 1]
@@ -58,6 +58,17 @@ def test_budgets_tasks_and_values_are_never_mixed(tmp_path: Path) -> None:
     page = report_on(root)
     assert "The runs differ in budget or task." in page
     assert "ppo was run with 3 sets of values, which are not averaged" in page
+
+
+def test_a_variant_with_many_changes_is_called_by_the_first_of_them(tmp_path: Path) -> None:
+    make_run(tmp_path, "a")
+    policy = replace(preset("ppo", "default").policy, epochs=4, clip=0.3, minibatches=4)
+    make_run(tmp_path, "b", encoder="laptop", policy=policy)
+    (found,) = compare([read_run(path) for path in find_runs([tmp_path])])
+    label = found.variants[1].label
+    assert label.startswith("ppo, encoder=laptop, policy.")
+    assert label.endswith(" and 1 more")
+    assert label.count("=") == 3
 
 
 def test_other_lattices_are_another_task(tmp_path: Path) -> None:

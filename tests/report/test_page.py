@@ -125,6 +125,8 @@ def test_one_run_is_one_table_after_a_sentence_with_random_play(tmp_path: Path) 
     assert "with encoder=laptop, seed 0" in page
     assert page.index(first) < page.index("![") < page.index("| levels |")
     assert "Generalisation gap" not in page
+    assert page.count("figures/curves") == 1  # seen and unseen in one picture
+    assert "Nothing is said of single levels" in page
 
 
 def test_what_all_variants_share_is_said_once(tmp_path: Path) -> None:

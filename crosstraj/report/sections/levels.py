@@ -47,12 +47,24 @@ def _episodes(variant: Variant, game: str) -> Iterator[Played]:
         yield from variant.finished[game, seed].episodes
 
 
+NOT_RECORDED = (
+    "Nothing is said of single levels: these runs have not recorded on which levels their "
+    "episodes were (episodes.jsonl)."
+)
+
+
+def recorded(comparison: Comparison) -> bool:
+    """Whether any run has kept its episodes."""
+    runs = (run for v in comparison.variants for run in (v.finished | v.partial).values())
+    return any(run.episodes or run.first_frames for run in runs)
+
+
 def level_blocks(comparison: Comparison, found: Sequence[tuple[str, Outcome]]) -> list[Block]:
     runs = [run for variant in comparison.judged for run in variant.finished.values()]
     silent = [str(run.path) for run in runs if not run.episodes]
     blocks: list[Block] = []
     if silent:
-        blocks.append(Text("Without episodes.jsonl, so not in what follows on levels:"))
+        blocks.append(Text("These runs have no episodes.jsonl, and no part in what follows:"))
         blocks.append(Items(silent))
     if found:
         rows = [[pair, *map(str, one)] for pair, one in found]
