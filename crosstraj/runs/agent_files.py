@@ -17,7 +17,7 @@ from torch import Tensor
 from crosstraj import disk
 from crosstraj.errors import BadInput
 from crosstraj.runs import codec
-from crosstraj.runs.read import stored
+from crosstraj.runs.read import stored, without_place
 
 MODEL, CONFIG = "model.safetensors", "config.json"
 
@@ -36,10 +36,8 @@ def contents(
 ) -> dict[str, bytes]:
     """Both files by their names. values: what a run's config.json holds."""
     model = codec.pack(weights)
-    saving = values["config"]["saving"] | {"runs": "runs"}  # where it lay is of that machine
-    config = values["config"] | {"saving": saving}
     about = {"frames": frames, "sha256": hashlib.sha256(model).hexdigest()}
-    whole = {**values, "config": config, "agent": about}
+    whole = {**values, "config": without_place(values["config"]), "agent": about}
     return {MODEL: model, CONFIG: json.dumps(whole, indent=1).encode() + b"\n"}
 
 

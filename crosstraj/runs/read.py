@@ -32,6 +32,11 @@ def stored(run: Path) -> dict[str, Any]:
     return found
 
 
+def without_place(config: dict[str, Any]) -> dict[str, Any]:
+    """The values without where the run lay, which says something of its machine alone."""
+    return config | {"saving": config["saving"] | {"runs": "runs"}}
+
+
 def summary(run: Path) -> dict[str, Any]:
     """What the run wrote at its end; OSError where there is none."""
     if run.is_file():
@@ -57,8 +62,7 @@ def timing(run: Path) -> Rows:
 def as_kept(directory: Path) -> bytes:
     """The kept file of a finished run directory."""
     values = stored(directory)
-    saving = values["config"]["saving"] | {"runs": "runs"}  # where it lay is of this machine
-    config = values["config"] | {"saving": saving}
+    config = without_place(values["config"])
     first = {"row": "run", "format": values["format"], "config": config}
     times = [{"row": "timing", **row} for row in timing(directory)]
     if not times:
