@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from crosstraj.config.groups import LevelSplit
+from crosstraj.experiments.cost import cost_of
 from crosstraj.experiments.jobs import Job
 from crosstraj.experiments.random_play import read as read_chance
 from crosstraj.report.reading import UNREADABLE, Rows, reached
@@ -30,6 +31,7 @@ class Result(NamedTuple):
     speed: float  # frames per second of training, without evaluations; nan: not begun
     trouble: str  # why its files could not be read
     chance: float = math.nan  # return of random play on the same levels; nan: not measured
+    hours: float = math.nan  # the processor's, of training and evaluations; nan: not counted
 
     @property
     def score(self) -> float:
@@ -57,7 +59,9 @@ def read_result(job: Job, levels: LevelSplit = "unseen") -> Result:
         said = f"{type(error).__name__}: {error}"
         return Result(*known, 0, False, levels, [], {}, {}, math.nan, said)
     curve = [(judged.frames, judged.held_out) for judged in found.evaluations]
-    read = (curve, figures, extremes, speed, "", read_chance(job.config, levels))
+    cost = cost_of(directory, run.frames)
+    hours = math.nan if cost is None or cost.by_clock else cost.hours
+    read = (curve, figures, extremes, speed, "", read_chance(job.config, levels), hours)
     return Result(*known, found.frames, found.finished, levels, *read)
 
 

@@ -73,7 +73,9 @@ def details(cells: Cells, levels: str) -> str:
     held_out, *others = shorts(f"{levels}_return", "seen_return", "area", "speed").values()
     seen, area_of, speed_of = others
     head = ["variant", "game", "seeds", held_out, seen, f"{held_out}, {area_of}"]
-    head += [*known.values(), speed_of]
+    hours = {key: finite_spread(r.hours for r in counted(cell)) for key, cell in cells.items()}
+    timed = any(found.seeds for found in hours.values())
+    head += [*known.values(), speed_of, *(["processor-hours"] if timed else [])]
     lines = []
     for (variant, game), cell in cells.items():
         figures = [final(cell, figure) for figure in (f"{levels}_return", "seen_return")]
@@ -81,7 +83,8 @@ def details(cells: Cells, levels: str) -> str:
         figures += [final(cell, figure) for figure in known]
         speed = finite_spread(r.speed for r in counted(cell)).mean
         shown = "-" if math.isnan(speed) else f"{speed:.0f}"
-        lines.append([variant, game, state_of(cell), *map(rounded, figures), shown])
+        cost = [rounded(hours[variant, game])] if timed else []
+        lines.append([variant, game, state_of(cell), *map(rounded, figures), shown, *cost])
     return marked_table(head, lines)
 
 
@@ -99,6 +102,8 @@ def notes(results: list[Result], levels: str) -> str:
         "seeds are not finished and are not counted, or, where none is finished, shown as far as "
         "they are.",
     ]
+    if any(math.isfinite(r.hours) for r in results):
+        lines[0] += " `processor-hours`: of a run with its evaluations, summed over its threads."
     return "\n".join([*lines, *unreadable(results)])
 
 

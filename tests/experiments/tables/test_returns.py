@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from scipy import stats
 
+from crosstraj.config.stored import FORMAT, to_dict
 from crosstraj.experiments.jobs import prepare
 from crosstraj.experiments.tables.make import make_table
 from crosstraj.experiments.tables.results import read_result
@@ -136,3 +137,27 @@ def test_the_mean_over_games_has_an_interval_where_seeds_are_even(tmp_path: Path
     text = make_table(plan, jobs, tmp_path / "out")[0].read_text()
     # normalised: bigfish 0 and 1, coinrun .5 and .5; drawn anew, bigfish's mean is 0, .5 or 1
     assert "| mean, normalised | 0.500 [0.250, 0.750] |" in text
+
+
+def test_processor_hours_are_a_column_where_runs_have_counted_them(tmp_path: Path) -> None:
+    """The mean over seeds that have, up to the budget; a cell without any has none."""
+    plan = plan_of({"a": PPO, "b": FROZEN})
+    jobs = prepare(plan.runs(), tmp_path / "runs")
+    for job in jobs:
+        fill(job, [update(50), update(100), judged(100, 2.0)])
+        values = {"format": FORMAT, "config": to_dict(job.config)}
+        (job.directory / "config.json").write_text(json.dumps(values, default=str))
+    before = make_table(plan, jobs, tmp_path / "out")[0].read_text()
+    assert "processor-hours" not in before
+    counted = [job for job in jobs if job.planned.variant == "a"]
+    for job, seconds in zip(counted, (1800, 5400), strict=True):
+        rows = [{"frames": f, "seconds": 1, "processor": seconds / 2} for f in (50, 100)]
+        rows.append({"frames": 150, "seconds": 1, "processor": 1e6})  # beyond the budget
+        job.directory.joinpath("timing.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
+    text = make_table(plan, jobs, tmp_path / "out")[0].read_text()
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
+    ends = {row[0]: row[-1] for row in lines if len(row) > 4}
+    assert ends["variant"] == "processor-hours"
+    assert ends["a"].startswith("1.00 ±")
+    assert ends["b"] == "-"
+    assert "summed over its threads" in text
