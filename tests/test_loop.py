@@ -393,5 +393,6 @@ def test_the_loop_fits_on_two_screens_and_names_no_method() -> None:
     names = [token.string for token in tokens if token.type == tokenize.NAME]
     strings = [token.string for token in tokens if token.type == tokenize.STRING]
     words = [word.lower() for word in names + strings if not word.startswith('"""')]
+    words = [word.replace("watch", "") for word in words]  # has ATC in it by chance
     assert "train" in words  # it is being read
     assert not [word for word in words for name in METHODS if name in word]
