@@ -19,6 +19,10 @@ class Entry(NamedTuple):
 
 
 METHODS = {
+    "atc": Entry(
+        "PPO on the map of an encoder that contrast with the frame some steps later alone trains",
+        "Stooke et al., Decoupling Representation Learning from RL (ATC), ICML 2021",
+    ),
     "ctrl": Entry(
         "PPO, and cluster views of trajectories, predict across neighbouring clusters",
         "Mazoure et al., Cross-Trajectory Representation Learning, ICLR 2022",

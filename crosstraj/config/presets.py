@@ -85,6 +85,10 @@ SOURCE: Tables = {
     "daac": PROCGEN["daac"],
     "idaac": PROCGEN["idaac"],
     "ctrl": PAPER["ctrl"],
+    "atc": {  # astooke/rlpyt, ul; its rate falls along a cosine
+        "representation.learning_rate": 1e-3,
+        "representation.max_grad_norm": 10.0,
+    },
     "curl": {  # aravindsrinivas/curl_rainbow: its code for discrete actions
         "objective.target_decay": 0.999,  # momentum of the key encoder, per step
         "objective.similarity": "uniform",  # W = rand(128, 128)

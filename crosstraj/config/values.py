@@ -238,15 +238,15 @@ class Config:
                 f"memory={self.memory} learns through consecutive steps, but policy.stretch="
                 f"{self.policy.stretch} deals single ones; use policy.stretch=32, for example"
             )
-        if self.split_at == "conv":
-            raise BadInput(
-                f"memory={self.memory} reads features, but split_at=conv gives the heads the map "
-                "before them; use split_at=fc"
-            )
         if why := self.objective_kind.why_no_memory:
             raise BadInput(
                 f"method={self.method} cannot learn on the belief of memory={self.memory}: {why}; "
                 "use memory=none, or another method"
+            )
+        if self.split_at == "conv":
+            raise BadInput(
+                f"memory={self.memory} reads features, but split_at=conv gives the heads the map "
+                "before them; use split_at=fc"
             )
 
     def _check_phases(self) -> None:

@@ -21,7 +21,8 @@ def random_colours(frames: Tensor, rng: torch.Generator) -> Tensor:
     """Each uint8 frame [B, H, W, C] in its own brightness, contrast, saturation and hue."""
     factor = 1 + JITTER * (2 * torch.rand(3, len(frames), generator=rng) - 1)
     turn = TURN * (2 * torch.rand(len(frames), generator=rng) - 1)
-    return recoloured(frames, *factor.to(frames.device), turn.to(frames.device))
+    brightness, contrast, saturation = factor.to(frames.device)
+    return recoloured(frames, brightness, contrast, saturation, turn.to(frames.device))
 
 
 def random_convolution(frames: Tensor, rng: torch.Generator) -> Tensor:

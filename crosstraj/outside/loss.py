@@ -30,6 +30,7 @@ class Width:
     method: str = ""
     env: str = ""
     procgen: Any = None
+    policy: Any = None
 
 
 class Loss(nn.Module, Generic[Values]):

@@ -18,6 +18,7 @@ from crosstraj.policies.ppo import PPOConfig
 OWN = {"method", "encoder_grad", "order", "phases"}  # what makes a method; and all of `objective`
 # The other values in which a method's default differs from PPO's on the same game, and why.
 ALLOWED = {
+    ("atc", "split_at"): "the method: the policy's gradient stops below the map",
     ("ctrl", "policy.head_rate"): "searched with CTRL: every comparison has PPO with the same",
     ("ctrl", "representation.learning_rate"): "of the objective's own heads",
     ("ctrl", "representation.encoder_rate"): "how far the objective moves the encoder",
@@ -73,6 +74,7 @@ def test_the_page_on_methods_names_every_difference():
 
 # What the sources say where it is not what our default says, from their code.
 SOURCES: dict[str, dict[str, Any]] = {
+    "atc": {"representation.learning_rate": 1e-3, "representation.max_grad_norm": 10.0},
     "curl": {
         "objective.target_decay": 0.999,
         "objective.similarity": "uniform",

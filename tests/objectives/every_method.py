@@ -50,6 +50,13 @@ def pairs_of(positions: Tensor) -> Tensor:
 
 
 ROWS = {
+    "atc": Row(
+        values={"shift": 1},
+        ties=lambda batch: torch.stack([batch.now, batch.later], dim=1),
+        floor=lambda seen: 0.0,
+        nonsense=(("lag", 0), ("lag", 256), ("shift", -1), ("target_decay", 1.5), ("hidden", 0)),
+        alive=lambda seen: seen["top_one"] > 0.1,  # of 50: a guess has .02
+    ),
     "ppo": None,  # no objective
     "daac": None,
     "ctrl": Row(
@@ -180,6 +187,8 @@ class Spaces(VectorEnv[Any, Any, Any]):
 
 
 def small(method: str, **changes: Any) -> Config:
+    if "encoder_grad" in changes:  # which a cut at the map leaves no choice of
+        changes.setdefault("split_at", "fc")
     config = replace(
         preset(method, "default"), encoder="laptop", envs=ENVS, rollout_steps=STEPS, **changes
     )
