@@ -21,7 +21,8 @@ from crosstraj.learning.load import load
 from crosstraj.nn.native import keep_memory
 
 MOST_TILES = 36
-MOST_STEPS = 3000  # all pictures of a clip are in memory at once
+MOST_STEPS = 3000
+MOST_IMAGES = 12_000  # tiles times steps: all are in memory at once, 0.2 MB each
 
 
 class Scene(NamedTuple):
@@ -46,6 +47,16 @@ class Scene(NamedTuple):
         if not 1 <= self.fps <= 60:
             raise BadInput(f"fps={self.fps}: give from 1 to 60 pictures per second")
 
+    def check_size(self) -> None:
+        """Does a file of it fit into memory?"""
+        tiles = self.seen + self.unseen
+        if tiles * self.steps > MOST_IMAGES:
+            raise BadInput(
+                f"{tiles} tiles of {self.steps} steps are {tiles * self.steps:,} images, and a "
+                f"file holds {MOST_IMAGES:,} at most; give steps={MOST_IMAGES // tiles}, or fewer "
+                "tiles"
+            )
+
 
 def prepared(run: Path, scene: Scene) -> tuple[Lens, Stage]:
     """The run's networks, and the environments they will play in."""
@@ -63,6 +74,8 @@ def prepared(run: Path, scene: Scene) -> tuple[Lens, Stage]:
 def watch(run: Path, scene: Scene, output: Output, name: str) -> Path:
     """Write a clip; its name decides what kind of file it is."""
     kind = kind_of(name)
+    scene.check()
+    scene.check_size()
     lens, stage = prepared(run, scene)
     agent, objective, frames = lens.trained.agent, lens.trained.objective, lens.trained.frames
     config = lens.trained.configuration

@@ -47,6 +47,11 @@ def experts(arguments: list[str]) -> None:
     """Train one PPO expert per level. Running the same command again continues, or shows them."""
     if (method := value_of("method", arguments)) not in (None, "ppo"):
         raise BadInput(f"method={method}: experts are trained with ppo")
+    if (memory := value_of("memory", arguments)) not in (None, "none"):
+        raise BadInput(
+            f"memory={memory}: experts play levels for pse, which reads single frames and refuses "
+            "a memory; leave it out"
+        )
     given = parse_config(
         ExpertsArguments,
         "experts",

@@ -1,6 +1,5 @@
 """`crosstraj margins`."""
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -37,7 +36,6 @@ def margins(arguments: list[str]) -> None:
     from crosstraj.analysis.margins.robustness import probe
 
     keep_memory()
-    print(f"playing {given.levels} levels with {given.run} ...", file=sys.stderr)
     found, facts = probe(given.run, given.step, given.levels, given.seed)
     figures = facts | summary(found)
     paths = write(given.out or given.run, found, figures)

@@ -17,8 +17,7 @@ from crosstraj.errors import BadInput
 Arguments = TypeVar("Arguments")
 
 EVERYDAY = (  # what people change, in the order of the help
-    *("method", "preset", "env", "seed", "frames", "levels", "replay.levels", "envs"),
-    *("encoder", "memory"),
+    *("method", "preset", "env", "seed", "frames", "levels", "envs", "encoder", "memory"),
     *("policy.epochs", "policy.learning_rate"),
     *("evaluation.every", "evaluation.episodes", "machine.threads"),
     *("saving.runs", "saving.tensorboard", "from_", "allow_inexact"),

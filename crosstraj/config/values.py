@@ -14,8 +14,8 @@ from crosstraj.config.groups import (
     RepresentationConfig,
     SavingConfig,
 )
-from crosstraj.config.levels import check_levels, levels_of
 from crosstraj.config.methods import METHODS, PRESETS
+from crosstraj.config.training_levels import check_levels, levels_of
 from crosstraj.cores import usable_cores
 from crosstraj.data.level_replay import ReplayConfig
 from crosstraj.envs import GymnasiumConfig, IsingConfig, Levels, ProcgenConfig
@@ -192,15 +192,16 @@ class Config:
             )
         if self.order != "joint" or not self.objective_kind.reads_stretches:
             return
+        or_none = ", or use policy.stretch=0" if self.memory == "none" else ""
         if stretch < needed:
             raise BadInput(
                 f"policy.stretch={stretch} is shorter than the {needed} steps that {what} needs; "
-                "raise it, or set it to 0 for frames of the objective's own"
+                f"raise it{or_none and f'{or_none} for frames of its own'}"
             )
         if self.machine.compile:
             raise BadInput(
                 "machine.compile=True cannot pass a gradient twice, which one pass with the policy "
-                "does once per rollout; leave it off, or use policy.stretch=0"
+                f"does once per rollout; leave it off{or_none}"
             )
 
     def _check_anchor(self) -> None:

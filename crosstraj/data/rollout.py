@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from crosstraj.data.episode_borders import fragments, time_of
+from crosstraj.nn import ops
 from crosstraj.nn.memory import Frames, Histories, remembering
 
 Rows = slice | NDArray[np.int64]
@@ -76,6 +77,18 @@ class Rollout(NamedTuple):
         place = torch.arange(len(frames), device=frames.device)
         age, envs = time_of(self.done).flatten(), self.done.shape[1]
         return Histories(frames, memory, age, envs, place)
+
+    def places(self, count: int, stretch: int) -> Tensor:
+        """Of about so many of these frames, the same ones in every run: from everywhere.
+
+        stretch: where the agent remembers, so many consecutive steps at once, if not 0. A step
+        alone would show one step of a change that goes through the memory.
+        """
+        places = torch.arange(self.done.numel(), device=self.done.device).view(self.done.shape)
+        if not stretch or not self.memory.shape[-1]:
+            return ops.sample(places.flatten(), count)
+        stretch = min(stretch, len(places))
+        return ops.sample(places[:stretch].T, max(1, count // stretch)).flatten()
 
     def group(self) -> Tensor:
         """[S, N] the level of each step, or where there are none a number for its fragment."""

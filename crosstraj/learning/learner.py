@@ -74,10 +74,10 @@ class Learner(Parts):
         return averages.numbers()
 
     @torch.no_grad()
-    def opinions(self, rollout: Rollout) -> Tensor:
+    def opinions(self, rollout: Rollout, *, apart: bool = False) -> Tensor:
         """Log-probabilities of all actions in some of the frames: does the policy stand still?"""
         frames, context = rollout.frames(), rollout.context[:-1].flatten(0, 1)
-        some = ops.sample(torch.arange(len(frames), device=context.device), 128)
+        some = rollout.places(128, 0 if apart else self.config.policy.stretch)
         frames, context = frames.index_select(0, some), context.index_select(0, some)
         encode = Encode(self.agent.encoder, live=False, piece=self.config.machine.piece)
         return self.agent.decide(frames, self.agent.read(encode, frames), context)[0]
@@ -89,7 +89,8 @@ class Learner(Parts):
         alone = rollout._replace(  # each step an episode of its own
             memory=torch.zeros_like(rollout.memory), done=torch.ones_like(rollout.done)
         )
-        return {"memory_kl": ops.divergence(self.opinions(rollout), self.opinions(alone))}
+        now, then = (self.opinions(frames, apart=True) for frames in (rollout, alone))
+        return {"memory_kl": ops.divergence(now, then)}
 
     @torch.no_grad()
     def level_variance(self, rollout: Rollout) -> dict[str, Tensor]:

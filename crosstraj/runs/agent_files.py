@@ -1,6 +1,7 @@
 """An agent by itself, in the layout that model hubs expect; `crosstraj export` writes it.
 
-    config.json         the values of its run, and of its weights the frames of training and SHA-256
+    config.json         the values of its run, and of its weights the frames of training, SHA-256,
+                        and what is known of the machine that trained them
     model.safetensors   the weights of agent and objective, by part and name
 
 Beside them may lie a card, a clip, an ONNX file and the log of the run; none is needed to load it.
@@ -32,13 +33,23 @@ def is_ours(path: Path) -> bool:
 
 
 def contents(
-    values: Mapping[str, Any], weights: Mapping[str, Tensor], frames: int
+    values: Mapping[str, Any],
+    weights: Mapping[str, Tensor],
+    frames: int,
+    facts: Mapping[str, Any],
 ) -> dict[str, bytes]:
-    """Both files by their names. values: what a run's config.json holds."""
+    """Both files by their names. values: what a run's config.json holds; facts: of its machine."""
     model = codec.pack(weights)
-    about = {"frames": frames, "sha256": hashlib.sha256(model).hexdigest()}
+    digest = hashlib.sha256(model).hexdigest()
+    about = {"frames": frames, "sha256": digest, "facts": dict(facts)}
     whole = {**values, "config": without_place(values["config"]), "agent": about}
     return {MODEL: model, CONFIG: json.dumps(whole, indent=1).encode() + b"\n"}
+
+
+def facts_of(path: Path) -> dict[str, Any]:
+    """What is known of the machine that trained an agent; nothing in older files."""
+    facts = stored(path)["agent"].get("facts", {})
+    return facts if isinstance(facts, dict) else {}
 
 
 def read(path: Path) -> tuple[dict[str, Tensor], int]:

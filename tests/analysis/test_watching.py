@@ -30,6 +30,11 @@ def test_a_clip_of_a_run_with_clusters_as_webp_and_without_as_gif(
     [
         (["--seen", "0", "--unseen", "0"], "give from 1 to 36 tiles"),
         (["--steps", "0"], "steps=0"),
+        (
+            ["--seen", "18", "--unseen", "18", "--steps", "3000"],
+            "36 tiles of 3000 steps are 108,000 images, and a file holds 12,000 at most; give "
+            "steps=333, or fewer tiles",
+        ),
         (["--fps", "90"], "fps=90"),
         (["--out", "clip.avi"], "must end with .webp, .gif or .mp4"),
         (["--live"], "--live needs a terminal"),

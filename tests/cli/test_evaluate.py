@@ -10,6 +10,8 @@ import pytest
 from crosstraj.cli.main import main
 from crosstraj.config.values import Config
 from crosstraj.errors import BadInput
+from crosstraj.learning.load import read_config
+from crosstraj.runs.shipped import file_of
 from tests.cli.answers import Capture, answer, refusal, tree
 from tests.conftest import Trained
 
@@ -82,6 +84,22 @@ def test_evaluate_prints_both_splits_as_the_run_itself_measured_them(
         assert row[3] == {"seen": "1.55", "unseen": "1.48"}[split]  # results/random
         assert row[4] == f"{(score - low) / (high - low):.3f}"
     assert tree(trained.directory) == before
+
+
+def test_a_broken_file_of_random_play_costs_the_table_one_number(
+    trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    broken = file_of(read_config(trained.directory), "seen")
+    broken.parent.mkdir(parents=True)
+    broken.write_text("{")
+    code, out, error = answer(capfd, "evaluate", str(trained.directory), *SAME)
+    assert code == 0
+    assert error.startswith(f"random play is left out: {broken} is damaged (")
+    assert error.count("\n") == 1
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines()]
+    found = {row[0]: row[3] for row in rows if row[:1] in (["seen"], ["unseen"])}
+    assert found == {"seen": "-", "unseen": "1.48"}
 
 
 def test_evaluate_gives_the_very_numbers_of_the_run_from_checkpoint_and_snapshot(

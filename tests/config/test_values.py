@@ -112,6 +112,14 @@ def test_levels_that_cannot_be_chosen_are_refused(change, words):
     assert Config().levels == (0, 200)
 
 
+def test_a_memory_is_never_advised_to_learn_without_stretches():
+    short = {"policy.stretch": 2}
+    with pytest.raises(BadInput, match=r"raise it, or use policy\.stretch=0 for frames"):
+        override(preset("situations", "default"), short)
+    with pytest.raises(BadInput, match=r"raise it$"):
+        override(preset("situations", "default"), {"memory": "gru", **short})
+
+
 def test_nothing_rewrites_a_configuration():
     """What is given is what is held, for every method under every preset."""
     for method in METHODS:

@@ -236,6 +236,26 @@ def test_the_worth_of_a_memory_is_how_far_the_policy_is_from_one_that_has_forgot
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
 
 
+@torch.no_grad()
+def test_how_far_the_policy_moves_is_seen_through_the_steps_of_a_stretch():
+    learner, (_, rollout) = played(config_of("ppo", **{"policy.stretch": 4}))
+    agent: Any = learner.agent
+    agent.encoder.cell.weight_hh_l0.mul_(3)  # what is remembered is another thing now
+    places = rollout.places(24, 4)
+    assert (places // len(LENGTHS)).tolist() == [0, 1, 2, 3] * 6
+    carried, alone = [], []
+    for place in rollout.places(128, 4).tolist():  # of all environments
+        t, n = divmod(place, len(LENGTHS))
+        frame, stored = rollout.obs[t, n], rollout.memory[t, n]
+        before = carried[-1] if t else stored
+        before = torch.zeros(WIDTH) if t and rollout.done[t - 1, n] else before
+        carried.append(one_step(agent.encoder, frame, before))
+        alone.append(one_step(agent.encoder, frame, stored))
+    expected, short = (agent.policy(torch.stack(b)).log_softmax(-1) for b in (carried, alone))
+    torch.testing.assert_close(learner.opinions(rollout), expected, atol=1e-5, rtol=1e-4)
+    assert (expected - short).abs().max() > 1e-3  # as it was seen of single steps
+
+
 # --- Stop, and judge
 
 

@@ -101,6 +101,15 @@ def test_the_default_budget_makes_thousands_of_steps_and_the_paper_has_its_own()
     assert expert_preset("default").frames == expert_preset("paper").frames == 500_000
 
 
+def test_experts_with_a_memory_are_refused_before_they_are_trained(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--memory", "gru", "--policy.stretch", "32", "--saving.runs", str(tmp_path / "place")]
+    assert main(["experts", "--env", "starpilot", *words]) == 2
+    assert "memory=gru: experts play levels for pse" in capfd.readouterr().err
+    assert not (tmp_path / "place").exists()
+
+
 def test_the_same_command_finds_its_experts_and_shows_them(
     copied: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from crosstraj import disk
-from crosstraj.analysis.export.card import Subject, card
+from crosstraj.analysis.export.card import SAID, Subject, card
 from crosstraj.analysis.output import Output, run_name
 from crosstraj.analysis.watching import Scene, watch
 from crosstraj.config.stored import FORMAT, identity, to_dict
@@ -40,7 +40,8 @@ def export(run: Path, out: Path, wanted: Wanted) -> Path:
         raise BadInput(f"the weights of {run} are not finite; give --step with a snapshot of it")
     output, config, frames = Output(out), read_config(run), trained.frames
     values = {"format": FORMAT, "identity": identity(config), "config": to_dict(config)}
-    files = agent_files.contents(values, flat, frames)
+    facts = facts_of(run, frames)
+    files = agent_files.contents(values, flat, frames, facts)
     rows = [row for row in read_rows(run / LOG) if row.get("frames", frames + 1) <= frames]
     if rows:
         files[LOG] = b"".join(_line(row) for row in rows)
@@ -56,7 +57,7 @@ def export(run: Path, out: Path, wanted: Wanted) -> Path:
     judged = [row for row in rows if row.get("row") == "evaluation"]
     evaluation = judged[-1] if judged else {}
     name = run_name(out if out.name != "agent" else run)
-    subject = Subject(name, config, frames, evaluation, facts_of(run, frames), names)
+    subject = Subject(name, config, frames, evaluation, facts, names)
     output.write(CARD, card(subject).encode())
     return out
 
@@ -75,11 +76,12 @@ def _onnx(trained: Trained) -> bytes:
 
 
 def facts_of(run: Path, frames: int) -> dict[str, Any]:
-    """What is known of the machine that trained these weights."""
-    for place in (run / "snapshots", run / "checkpoints"):
+    """What a card says of the machine that trained these weights."""
+    facts: dict[str, Any] = agent_files.facts_of(run) if agent_files.is_ours(run) else {}
+    for place in (run / "checkpoints", run / "snapshots"):
         if (place / f"step-{frames}").is_dir():
-            return checkpoint.facts_of(place / f"step-{frames}")
-    return {}
+            facts = checkpoint.facts_of(place / f"step-{frames}")
+    return {name: facts[name] for name in SAID if name in facts}
 
 
 def push(directory: Path, repository: str) -> str:

@@ -20,6 +20,7 @@ from crosstraj.config.values import Config
 from crosstraj.data.collect import Collector
 from crosstraj.data.within_episodes import VIEWS
 from crosstraj.errors import BadInput
+from crosstraj.learning.display import stage
 from crosstraj.learning.evaluation import Examiner
 from crosstraj.learning.load import load, refuse_memory
 from crosstraj.nn.encoders import Encode
@@ -35,12 +36,6 @@ def probe(
     if seed < 0:
         raise BadInput(f"seed={seed}: must not be negative")
     config, agent, objective, frames = load(run, step)
-    torch.set_num_threads(config.threads)
-    # The pools of evaluation, with as many environments as in training.
-    count = config.envs
-    shape = replace(config.evaluation, envs=count, episodes=count)
-    config = replace(config, seed=seed, evaluation=shape)
-    envs, streams = Examiner(config).pool(levels).envs, Streams(seed)
     clustering = objective.clustering()
     refuse_memory(agent, run, "margins are measured by changing one frame")
     if clustering is None:
@@ -59,9 +54,14 @@ def probe(
             f"the weights of {run} at {frames} frames are not finite; give --step with an earlier "
             "snapshot"
         )
-    device = torch.device(config.machine.device)
+    torch.set_num_threads(config.threads)
+    # The pools of evaluation, with as many environments as in training.
+    count = config.envs
+    shape = replace(config.evaluation, envs=count, episodes=count)
+    config = replace(config, seed=seed, evaluation=shape)
+    device, streams = torch.device(config.machine.device), Streams(seed)
     collector = Collector(
-        envs,
+        Examiner(config).pool(levels).envs,
         config.rollout_steps,
         agent.reads,
         objective,
@@ -69,7 +69,8 @@ def probe(
         streams.acting,
         device,
     )
-    rollout = collector.collect(agent)
+    with stage(f"playing {levels} levels with {run}"):
+        rollout = collector.collect(agent)
     points = draw_points(clustering, rollout.done.cpu(), config, streams.objective)
     encode = Encode(agent.encoder, live=False, piece=config.machine.piece)
     played = pixels(rollout.frames()), rollout.action.flatten()

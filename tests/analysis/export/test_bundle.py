@@ -47,6 +47,18 @@ def test_nothing_of_the_machine_that_made_it_is_told(trained: Trained, exported:
     assert stored(exported)["config"]["saving"]["runs"] == "runs"
 
 
+def test_what_is_known_of_the_machine_goes_on_with_an_agent(exported: Path, tmp_path: Path):
+    again = tmp_path / "again"
+    assert main(["export", str(exported), "--out", str(again), "--no-clip"]) == 0
+    facts = stored(exported)["agent"]["facts"]
+    assert facts["torch"] == torch.__version__
+    assert stored(again)["agent"]["facts"] == facts
+    told = [
+        (place / "README.md").read_text().split("trained on: ")[1] for place in (exported, again)
+    ]
+    assert told[0].splitlines()[0] == told[1].splitlines()[0] != "not recorded"
+
+
 def test_a_changed_weight_is_seen(exported: Path, tmp_path: Path):
     copy = tmp_path / "agent"
     shutil.copytree(exported, copy)

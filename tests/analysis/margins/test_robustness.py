@@ -145,10 +145,15 @@ def test_what_has_no_prototypes_or_is_no_run_is_refused(
     def refused(*arguments: str) -> str:
         capsys.readouterr()
         assert main(["margins", *arguments]) == 2
-        return capsys.readouterr().err.splitlines()[-1]
+        return capsys.readouterr().err
 
-    assert "has no clusters: it was trained with ppo" in refused(str(trained.directory))
-    assert "is not a run directory" in refused(str(tmp_path))
+    for words, run in (
+        ("has no clusters: it was trained with ppo", trained.directory),
+        ("is not a run directory", tmp_path),
+    ):
+        said = refused(str(run))
+        assert words in said
+        assert said.count("\n") == 1  # and nothing of playing
     assert "has no snapshot or checkpoint at 7 frames" in refused(str(ctrl_run), "--step", "7")
     (tmp_path / "file").touch()
     assert "cannot be written" in refused(str(ctrl_run), "--out", str(tmp_path / "file"))

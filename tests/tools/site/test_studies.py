@@ -1,11 +1,12 @@
 """How long experiments take, from values worked out by hand."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from crosstraj.config.presets import preset
-from tools.main_table_cost import EXPERTS, counted
+from tools.main_table_cost import counted
 from tools.site import studies
 from tools.site.studies import NBSP, first_machine, mflops, millions, processor_hours, span
 
@@ -31,9 +32,11 @@ def test_operations_follow_encoder_epochs_and_who_trains_the_encoder() -> None:
 
 def test_the_main_table_takes_what_its_own_command_says() -> None:
     machine, cores = first_machine()
-    work = sum(row.petaflops for row in counted() if row.variant != EXPERTS)
+    work = sum(row.petaflops for row in counted())  # with PSE's experts, who are in no file
     (table,) = [s for s in studies.studies() if s.plan.name == "main_table"]
-    assert table.hours / cores == pytest.approx(machine.hours(work), rel=0.01)
+    assert table.hours / cores == pytest.approx(machine.hours(work))
+    assert f"| {table.hours / cores:,.0f} |" in Path("docs/cluster.md").read_text()
+    assert (table.timed, studies.line(table)[-1]) == (0, "counting")
     assert processor_hours(1e9) == pytest.approx(cores * machine.hours(1))
     assert (table.runs, table.unknown) == (1760, 0)
 
