@@ -156,8 +156,8 @@ def draw(plan: Experiment, cells: Cells, path: Path) -> Path:
         axes.set_title(literal(game), fontsize=9)
         axes.tick_params(labelsize=7)
         over_frames(axes)
-        low, high = axes.get_ylim()
-        axes.set_ylim(min(low, 0.0), max(high, 0.0))  # or noise fills the panel
+        bottom, top = axes.get_ylim()
+        axes.set_ylim(min(bottom, 0.0), max(top, 0.0))  # or noise fills the panel
         axes.set_xlim(left=0)
     handles, labels = grid[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=8)
