@@ -3,7 +3,7 @@
 # make test   lint, types and tests; with another Python: make test PYTHON=python3.13
 # make test-all   the slow tests and the browser's as well, on every Python that is here
 # make docs   the site, in build/site; without a network, and a warning is an error
-# make test-browser   the page of `crosstraj explore` in chromium
+# make test-browser   the pages of first runs, reports and `explore` in chromium; fails without it
 # All make .venv with the locked versions first; nothing else is needed but Python 3.11 to 3.13.
 
 # The first of these that is there, works, and is a version the game engine has wheels for.
@@ -58,7 +58,7 @@ test-slow: $(READY)
 	$(BIN)/pytest -m slow
 
 test-browser: $(READY)
-	NEED_BROWSER=1 $(BIN)/pytest tests/analysis/test_browser.py
+	NEED_BROWSER=1 $(BIN)/pytest -m browser
 
 .PHONY: bench bench-full outside-check
 # Speed against the machine's limit and against peers: at most 15 minutes; growth: at most 60.

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests import browser as browsers
+
 # Two cores may be busy with something else; a thread that waits in a loop would then keep the one
 # it waits for from running. Read when torch is loaded, here and in every process a test starts.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
@@ -56,6 +58,20 @@ def clustered(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.set_num_threads(threads)
     (directory,) = runs.iterdir()
     return directory
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """One for all tests of a process that open a page."""
+    yield from browsers.opened()
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Pages that nobody has looked at are not to be overlooked."""
+    skipped = terminalreporter.stats.get("skipped", ())
+    if count := sum(browsers.MISSING in str(report.longrepr) for report in skipped):
+        terminalreporter.section("NOT TESTED IN A BROWSER", sep="!", red=True, bold=True)
+        terminalreporter.line(f"{count} tests were left out; {browsers.MISSING}", red=True)
 
 
 @pytest.fixture(autouse=True)

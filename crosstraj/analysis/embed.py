@@ -18,7 +18,6 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.cluster import KMeans
 from threadpoolctl import threadpool_limits
 from torch import Tensor
 
@@ -177,6 +176,8 @@ def kmeans_clusters(vectors: NDArray[np.float32], count: int) -> Clusters | None
     if good.sum() >= count:
         unit = vectors[good] / np.linalg.norm(vectors[good], axis=1, keepdims=True).clip(1e-12)
         with threadpool_limits(1):  # several threads would add in no fixed order
+            from sklearn.cluster import KMeans  # takes a second, and a clip needs none of it
+
             fitted = KMeans(count, n_init=3, random_state=0).fit(unit)
         cluster[good], centres = fitted.labels_, fitted.cluster_centers_
     nothing = np.full(len(vectors), np.nan, np.float32)

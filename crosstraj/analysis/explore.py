@@ -30,7 +30,7 @@ from crosstraj.analysis.result import Choices, Subject
 from crosstraj.analysis.study import moment, prepare
 from crosstraj.envs.showing import newest_image
 from crosstraj.errors import BadInput
-from crosstraj.health.glossary import GLOSSARY, shorts
+from crosstraj.health.glossary import GLOSSARY, SCALES, Range, shorts
 from crosstraj.learning.display import stage
 from crosstraj.nn import ops
 from crosstraj.report.curves import chance_of
@@ -44,10 +44,11 @@ PARTS = Path(__file__).parent / "page"
 CURVES = {  # title -> figure of a row -> name of its line
     "return (raw)": shorts("train_return", "seen_return", "unseen_return", "validation_return"),
     **{
-        heading: {name: heading}
-        for name, heading in shorts("cluster", "predict", "feature_rank").items()
+        GLOSSARY[name].label: {name: GLOSSARY[name].short}
+        for name in ("cluster", "predict", "feature_rank")
     },
 }
+CHANCE = "random play"
 
 
 def explore(run: Path, choices: Choices, output: Output, name: str) -> Path:
@@ -56,12 +57,12 @@ def explore(run: Path, choices: Choices, output: Output, name: str) -> Path:
         raise BadInput(
             f"views={choices.views}: a page holds at most {MOST_VIEWS}; `analyse` takes more"
         )
-    return output.write(name, content_page(prepare(run, choices)).encode())
+    subject = prepare(run, choices)
+    return output.write(name, content_page(subject, snapshots(subject)).encode())
 
 
-def content_page(subject: Subject) -> str:
-    """The page of a run that has been prepared."""
-    moments = snapshots(subject)
+def content_page(subject: Subject, moments: list[dict[str, Any]]) -> str:
+    """The page of a run that has been prepared, and seen through its snapshots."""
     with stage("page"):
         return page(content(subject, moments), subject)
 
@@ -132,7 +133,7 @@ def content(subject: Subject, moments: list[dict[str, Any]]) -> dict[str, Any]:
     chance = chance_of(subject.run)
     ends = [point[0] for points in curves[0][1].values() for point in points]
     if ends and math.isfinite(chance):  # a line of two points
-        curves[0][1]["random play"] = [(min(ends), chance), (max(ends), chance)]
+        curves[0][1][CHANCE] = [(min(ends), chance), (max(ends), chance)]
     if moments and moments[0]["cluster"] is not None:
         heading = GLOSSARY["silhouette"].short
         curves.insert(1, (heading, {heading: quality}))
@@ -163,9 +164,11 @@ def content(subject: Subject, moments: list[dict[str, Any]]) -> dict[str, Any]:
         "curves": [
             {
                 "title": title,
+                **ranges(title),
                 "lines": [
                     {
                         "name": name,
+                        "chance": name == CHANCE,
                         "x": [number(x) for x, _ in points],
                         "y": [number(y) for _, y in points],
                     }
@@ -176,6 +179,16 @@ def content(subject: Subject, moments: list[dict[str, Any]]) -> dict[str, Any]:
             for title, lines in curves
             if any(lines.values())
         ],
+    }
+
+
+def ranges(title: str) -> dict[str, list[float | None]]:
+    """Where the figure of a curve is healthy, and what its axis shows at least; null: no bound."""
+    name = next(iter(CURVES.get(title, {})), "")
+    healthy = GLOSSARY[name].healthy if name in GLOSSARY else Range()
+    return {
+        "healthy": [number(end) for end in healthy],
+        "least": [number(end) for end in SCALES.get(name, Range())],
     }
 
 

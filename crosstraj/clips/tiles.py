@@ -30,6 +30,7 @@ COLOUR = {"seen": (122, 170, 255), "unseen": (255, 180, 84), "validation": (196,
 ENDING = {"solved": "level solved", "ended": "episode over", "timeout": "time is up"}
 FRAME = 192  # pixels of the longer side of a frame, about
 GAP, HEAD, FOOT, TITLE = 8, 20, 26, 24
+SCORE = 72  # pixels that the words of a return may take: "return -12.5"
 SPARK = 84  # pixels of the line of values, and steps that it shows
 HOLD = 8  # pictures for which an ending stays
 COMPANY = 3  # frames of the same cluster that are shown
@@ -115,8 +116,7 @@ def draw_tile(
 ) -> None:
     moments, (left, top) = clip.tiles[tile], place.corner(tile)
     moment = moments[number]
-    level = f"{moment.split} level {moment.level}" if moment.level >= 0 else moment.split
-    write(picture, (left, top + 2), level, COLOUR[moment.split], 12)
+    write(picture, (left, top + 2), where(moment, place.width), COLOUR[moment.split], 12)
     score = f"return {moment.before:.4g}"
     write(picture, (left + place.width, top + 2), score, INK, 12, right=True)
     frame = newest_image(moment.observation, clip.frame_stack)
@@ -133,6 +133,14 @@ def draw_tile(
     if clip.company:
         corner = (right + GAP, top)
         company(picture, corner, place, clip.company[tile][number])
+
+
+def where(moment: Moment, width: int) -> str:
+    """The level, in words that leave room for the return beside them."""
+    if moment.level < 0:
+        return moment.split
+    whole, short = f"{moment.split} level {moment.level}", f"{moment.split} {moment.level}"
+    return whole if written(whole, 12).width <= width - SCORE else short
 
 
 def enlarged(frame: Picture, scale: int) -> Image.Image:

@@ -18,8 +18,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from crosstraj.data.minibatches import windows
 from crosstraj.data.rollout import Played
+from crosstraj.data.within_episodes import windows
 from crosstraj.errors import check_range
 from crosstraj.nn import ops
 from crosstraj.nn.heads import linear, mlp

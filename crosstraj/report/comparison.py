@@ -27,7 +27,7 @@ from crosstraj.report.statistics import Scores
 from crosstraj.runs.shipped import random_return
 
 RANGES = GLOSSARY["normalised"].label
-TOLD = 3  # changed values in the label of a variant; the table of what was run has all
+TOLD = 3  # changed values that a label may name; of more it names two and counts the rest
 EQUAL_SEEDS = "Left out so that each game has equally many seeds:"
 
 # What runs of one variant may differ in. The task is the comparison's: `procgen`, `ising` or
@@ -242,8 +242,9 @@ def _label(config: Mapping[str, Any], changed: Mapping[str, Any] | None, identit
     if changed is None:
         return f"{words} #{identity[:6]}"
     values = [f"{name.removeprefix('objective.')}={value}" for name, value in changed.items()]
-    told = ", ".join([words, *(plain(value)[:60] for value in values[:TOLD])])
-    return f"{told} and {len(values) - TOLD} more" if len(values) > TOLD else told
+    shown = values if len(values) <= TOLD else values[: TOLD - 1]
+    told = ", ".join([words, *(plain(value)[:60] for value in shown)])
+    return f"{told} and {len(values) - len(shown)} more" if len(shown) < len(values) else told
 
 
 def named(comparison: Comparison) -> list[str]:

@@ -86,7 +86,7 @@ def build(runs: Sequence[RunData], unreadable: Sequence[str]) -> tuple[str, list
     if len(comparisons) > 1:
         blocks.append(Text(MIXED))
         blocks.append(
-            Items([f"{c.title}: {', '.join(v.label for v in c.variants)}" for c in comparisons])
+            Items([f"{c.title}: {'; '.join(v.label for v in c.variants)}" for c in comparisons])
         )
     files: Files = {}
     for index, comparison in enumerate(comparisons, 1):

@@ -1,85 +1,34 @@
-"""The page of `crosstraj explore` in a real browser: hovered, clicked, slid, typed at, and read.
+"""The page of `crosstraj explore` in a real browser: hovered, clicked, slid, typed at, and read."""
 
-`make test-browser` runs this and fails without a browser; `make test` skips it then, and says so.
-The page is opened from disk.
-"""
-
-import os
 import shutil
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from crosstraj.cli.main import main
+from tests.browser import Page as AnyPage
 from tests.conftest import Trained
+
+pytestmark = pytest.mark.browser
 
 HOSTILE = "<img src=x onerror=document.title='hacked'> $x {{data}}"
 VIEWS = 200
 
 
-def browser_path() -> str:
-    """Debian's chromium, or the browser that CHROMIUM names."""
-    path = os.environ.get("CHROMIUM") or shutil.which("chromium")
-    driver = shutil.which("chromedriver")
-    if path is None or driver is None:
-        missing = "no browser: chromium and chromedriver are needed to test the page of `explore` "
-        missing += "(apt-get install chromium chromium-driver); NOT tested in a browser"
-        (pytest.fail if os.environ.get("NEED_BROWSER") else pytest.skip)(missing)
-    return path
-
-
 @pytest.fixture(scope="module")
-def driver() -> Iterator[Any]:
-    path = browser_path()
-    from selenium import webdriver
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = path
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    service = webdriver.ChromeService(shutil.which("chromedriver"))
-    opened = webdriver.Chrome(options=options, service=service)
-    yield opened
-    opened.quit()
-
-
-@pytest.fixture(scope="module")
-def written(clustered: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The page of a run with a hostile name."""
-    browser_path()
+def written(browser: Any, clustered: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a run with a hostile name; without a browser nothing is trained for it."""
     run = tmp_path_factory.mktemp("hostile") / HOSTILE
     shutil.copytree(clustered, run)
     assert main(["explore", str(run), "--views", str(VIEWS)]) == 0
     return run / "explore.html"
 
 
-class Page:
+class Page(AnyPage):
     def __init__(self, driver: Any, path: Path, width: int = 1400, height: int = 950) -> None:
-        self.driver = driver
-        driver.set_window_size(width, height)
-        driver.get_log("browser")
-        driver.get(path.resolve().as_uri())
+        super().__init__(driver, path, width, height)
         self.until(lambda: self.run("return document.body.dataset.ready") == "true")
-
-    def run(self, script: str, *arguments: Any) -> Any:
-        return self.driver.execute_script(script, *arguments)
-
-    def until(self, condition: Callable[[], Any]) -> None:
-        from selenium.webdriver.support.ui import WebDriverWait
-
-        WebDriverWait(self.driver, 20).until(lambda _: condition())
-
-    def text(self, selector: str) -> str:
-        return str(self.run("return document.querySelector(arguments[0]).innerText", selector))
-
-    def find(self, selector: str) -> Any:
-        return self.driver.find_element("css selector", selector)
-
-    def all(self, selector: str) -> list[Any]:
-        return list(self.driver.find_elements("css selector", selector))
 
     def over(self, view: int) -> Any:
         """The pointer moves onto the point of a view."""
@@ -128,14 +77,10 @@ class Page:
             )
         )
 
-    def complaints(self) -> list[str]:
-        rows = self.driver.get_log("browser")
-        return [row["message"] for row in rows if row["level"] == "SEVERE"]
-
 
 @pytest.fixture
-def page(driver: Any, written: Path) -> Page:
-    return Page(driver, written)
+def page(browser: Any, written: Path) -> Page:
+    return Page(browser, written)
 
 
 def test_a_hostile_name_is_shown_and_does_nothing(page: Page):
@@ -146,8 +91,7 @@ def test_a_hostile_name_is_shown_and_does_nothing(page: Page):
 
 
 def test_the_page_fetches_nothing_and_needs_no_network(page: Page):
-    fetched = page.run("return performance.getEntriesByType('resource').map((e) => e.name)")
-    assert [name for name in fetched if not name.startswith("data:")] == []
+    assert page.fetched() == []
 
 
 def test_nothing_offers_to_send_the_chart_away(page: Page):
@@ -223,6 +167,19 @@ def test_the_slider_goes_through_the_snapshots(page: Page):
     assert places[0] != places[1] != places[2]
 
 
+def test_curves_show_random_play_and_where_a_figure_is_healthy(page: Page):
+    titles = page.run("return DATA.curves.map((curve) => curve.title)")
+    first = page.run("return document.getElementById('curve0').data.map((line) => line.name)")
+    assert first[-1] == "random play"
+    rank = titles.index("effective rank of the features")
+    drawn = f"document.getElementById('curve{rank}')"
+    _, band = page.run(f"return {drawn}.layout.shapes")
+    assert (band["type"], band["y0"]) == ("rect", 20)
+    low, high = page.run(f"return {drawn}.layout.yaxis.range")
+    assert low == 0
+    assert high > 64
+
+
 def test_every_colouring_can_be_chosen(page: Page):
     looks = set()
     for name in ("cluster", "level", "action", "value", "return", "split"):
@@ -245,7 +202,7 @@ def test_a_cluster_is_shown_in_different_levels_side_by_side(page: Page):
              for c in clusters}  # fmt: skip
     assert spans[cluster] == max(spans.values()) > 1
     permuted = page.run("return now().levels[arguments[0]][1]", cluster)
-    said = f" of {spans[cluster]} levels (permuted codes would give about {permuted:.1f});"
+    said = f" of {spans[cluster]} levels (dealt at random: about {permuted:.1f});"
     assert said in page.text("#panel p")
     shown = page.all("#panel .level")
     views = [int(frame.get_attribute("data-view")) for frame in shown]
@@ -286,13 +243,13 @@ def test_many_levels_are_counted_in_the_legend_and_few_are_listed(page: Page):
 
 
 def test_where_there_are_no_levels_the_page_says_episode(
-    driver: Any, written: Path, tmp_path: Path
+    browser: Any, written: Path, tmp_path: Path
 ):
     text = written.read_text()
     assert text.count('"groupName":"level"') == 1
     other = tmp_path / "episodes.html"
     other.write_text(text.replace('"groupName":"level"', '"groupName":"episode"'))
-    page = Page(driver, other)
+    page = Page(browser, other)
     page.run("select(Number(document.getElementById('pick').options[1].value))")
     assert "different episodes" in page.text("#panel").lower()
     assert " level" not in page.text("#panel") + page.text("#pick") + page.text("#colour")
@@ -331,14 +288,13 @@ def test_the_controls_can_be_reached_with_the_tab_key(page: Page):
     assert {"colour", "pick", "moment", "play", "map"} <= set(reached)
 
 
-@pytest.mark.parametrize("width", [500, 800])
-def test_narrow_screens_show_everything_in_one_column(driver: Any, written: Path, width: int):
-    page = Page(driver, written, width, 900)
+@pytest.mark.parametrize("width", [390, 800])
+def test_narrow_screens_show_everything_in_one_column(browser: Any, written: Path, width: int):
+    page = Page(browser, written, width, 900)
     view = page.lonely()
     page.click(view)
     page.until(lambda: page.text("#panel h2").startswith("Cluster"))
-    wide = page.run("return [document.documentElement.scrollWidth, window.innerWidth]")
-    assert wide[0] <= wide[1]
+    assert page.overflow() <= 0
     for selector in ("#map", "#panel", "#curves"):
         left, right = page.run(
             """const box = document.querySelector(arguments[0]).getBoundingClientRect();
@@ -346,14 +302,14 @@ def test_narrow_screens_show_everything_in_one_column(driver: Any, written: Path
             selector,
         )
         assert left >= 0
-        assert right <= wide[1]
+        assert right <= width
     assert page.all("#card .tile")[0].is_displayed()
 
 
-def test_a_method_without_clusters_has_a_page_too(driver: Any, trained: Trained, tmp_path: Path):
+def test_a_method_without_clusters_has_a_page_too(browser: Any, trained: Trained, tmp_path: Path):
     out = tmp_path / "ppo.html"
     assert main(["explore", str(trained.directory), "--views", "60", "--out", str(out)]) == 0
-    page = Page(driver, out)
+    page = Page(browser, out)
     assert page.text("#panel h2") == "No clusters"
     page.over(page.lonely())
     page.until(lambda: page.find("#card").is_displayed())

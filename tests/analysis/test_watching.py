@@ -25,6 +25,13 @@ def test_a_clip_of_a_run_with_clusters_as_webp_and_without_as_gif(
     assert sizes["a.webp"][1] == sizes["b.gif"][1]
 
 
+def test_a_clip_with_clusters_keeps_below_three_megabytes(clustered: Path, tmp_path: Path):
+    """300 pictures of a 2 x 2 grid, told from 30: a WebP grows by each picture alike."""
+    out = tmp_path / "clip.webp"
+    assert main(["watch", str(clustered), "--steps", "30", "--out", str(out)]) == 0
+    assert out.stat().st_size * 300 / 30 < 3e6
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

@@ -8,6 +8,7 @@ Place = Callable[[float], float]  # a number's place in pixels
 
 WIDTH, HEIGHT = 640, 260
 LEFT, RIGHT, TOP, BOTTOM = 44, 96, 14, 34
+LINE = 21  # between two lines of words: page.css makes them as large on a telephone
 
 
 def curve(lines: dict[str, Points], chance: float) -> str:
@@ -29,11 +30,11 @@ def curve(lines: dict[str, Points], chance: float) -> str:
         return TOP + (HEIGHT - TOP - BOTTOM) * (high - y) / (high - low)
 
     parts = [_grid(low, high, last, across, down)]
+    labels: list[tuple[float, str, str]] = []  # height, class, words
     if math.isfinite(chance):
         y = down(chance)
         parts.append(f'<path class="chance" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>')
-        parts.append(f'<text class="chance" x="{WIDTH - RIGHT + 6}" y="{y + 4:.1f}">random</text>')
-    labels: list[tuple[float, str]] = []
+        labels.append((y, "chance", "random"))
     for name, points in lines.items():
         drawn = [(across(x), down(y)) for x, y in points if math.isfinite(y)]
         if not drawn:
@@ -41,7 +42,7 @@ def curve(lines: dict[str, Points], chance: float) -> str:
         path = "L".join(f"{x:.1f} {y:.1f}" for x, y in drawn)
         dots = "".join(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3"/>' for x, y in drawn)
         parts.append(f'<g class="{name}"><path d="M{path}"/>{dots}</g>')
-        labels.append((drawn[-1][1], name))
+        labels.append((drawn[-1][1], name, name))
     parts += _labels(labels)
     return (
         f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
@@ -49,12 +50,12 @@ def curve(lines: dict[str, Points], chance: float) -> str:
     )
 
 
-def _labels(ends: list[tuple[float, str]]) -> list[str]:
-    """The names beside the ends of their lines, none over another."""
+def _labels(ends: list[tuple[float, str, str]]) -> list[str]:
+    """The names beside the ends of their lines, none over another, in a telephone's size either."""
     said, last = [], -math.inf
-    for y, name in sorted(ends):
-        last = max(y + 4, last + 14)
-        said.append(f'<text class="{name}" x="{WIDTH - RIGHT + 6}" y="{last:.1f}">{name}</text>')
+    for y, look, words in sorted(ends):
+        last = max(y + 4, last + LINE)
+        said.append(f'<text class="{look}" x="{WIDTH - RIGHT + 6}" y="{last:.1f}">{words}</text>')
     return said
 
 
@@ -68,11 +69,7 @@ def _grid(low: float, high: float, last: float, across: Place, down: Place) -> s
         at = f'x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end"'
         marks.append(f'<text class="axis" {at}>{value:g}</text>')
         value += step
-    for share in (0, 0.5, 1):
-        x, words = across(share * last), f"{share * last:,.0f}"
-        marks.append(
-            f'<text class="axis" x="{x:.1f}" y="{HEIGHT - 14}" text-anchor="middle">{words}</text>'
-        )
-    at = f'x="{across(last / 2):.1f}" y="{HEIGHT - 1}" text-anchor="middle"'
-    marks.append(f'<text class="axis" {at}>frames</text>')
+    for share, anchor, unit in ((0, "start", ""), (0.5, "middle", ""), (1, "end", " frames")):
+        at = f'x="{across(share * last):.1f}" y="{HEIGHT - 10}" text-anchor="{anchor}"'
+        marks.append(f'<text class="axis" {at}>{share * last:,.0f}{unit}</text>')
     return "".join(marks)

@@ -17,7 +17,8 @@ from PIL import Image
 
 from crosstraj.analysis.first.curve import Points, curve
 from crosstraj.analysis.first.shared import Situation
-from crosstraj.analysis.first.verdict import Judged
+from crosstraj.analysis.first.situation_map import Point, situation_map
+from crosstraj.analysis.first.verdict import Judged, Verdict
 
 PARTS = Path(__file__).parent
 
@@ -31,13 +32,14 @@ class Story(NamedTuple):
     """All that the page tells."""
 
     title: str
-    verdict: str
+    verdict: Verdict
     judged: list[Judged]
     films: list[Film]
     missing: str  # why there is no second film; "" if there is
     curve: dict[str, Points]
     chance: float
     situations: list[Situation]
+    points: list[Point]  # of the map of situations
     about_situations: str
     explore: str  # a file beside the page; "" if there is none
     commands: list[tuple[str, str]]  # what for, and the command
@@ -48,7 +50,8 @@ def page(story: Story) -> str:
     parts = {
         "title": html.escape(story.title),
         "style": (PARTS / "page.css").read_text("utf-8"),
-        "verdict": html.escape(story.verdict),
+        "verdict": html.escape(story.verdict.numbers),
+        "meaning": html.escape(story.verdict.meaning),
         "bars": bars(story.judged),
         "films": "".join(map(film, story.films)) + missing(story.missing),
         "curve": curve(story.curve, story.chance),
@@ -63,17 +66,20 @@ def page(story: Story) -> str:
 
 
 def bars(judged: list[Judged]) -> str:
-    """A bar for each return, with its error; one scale for all."""
+    """A bar for each return, with a line over its 95 % interval; one scale for all."""
     known = [one for one in judged if math.isfinite(one.score)]
     most = max([0.0, *(one.high for one in known if math.isfinite(one.high))]) or 1.0
     rows = []
     for number, one in enumerate(known):
-        width = max(0.0, 100 * one.score / most)
-        error = f"{one.score:.2f} ± {one.stderr:.2f}"
+        width, low, high = (
+            max(0.0, 100 * value / most) for value in (one.score, one.low, one.high)
+        )
+        whisker = f'<i style="left:{low:.1f}%;width:{max(0.0, high - low):.1f}%"></i>'
         rows.append(
             f"<tr><th scope=row>{html.escape(one.name)}</th>"
-            f'<td class=bar><span class="b{number}" style="width:{width:.1f}%"></span></td>'
-            f"<td>{error}</td></tr>"
+            f'<td class=bar><div><span class="b{number}" style="width:{width:.1f}%"></span>'
+            f"{whisker if math.isfinite(one.stderr) else ''}</div></td>"
+            f"<td>{one.score:.2f} ± {one.stderr:.2f}</td></tr>"
         )
     return "<table class=bars>" + "".join(rows) + "</table>"
 
@@ -90,14 +96,16 @@ def missing(why: str) -> str:
 
 def situations(story: Story) -> str:
     rows = [f"<p>{html.escape(story.about_situations)}</p>"]
-    for one in story.situations:
+    rows.append(situation_map(story.points, story.situations, picture))
+    for number, one in enumerate(story.situations):
         frames = "".join(
             f'<img class="{"unseen" if unseen else "seen"}" alt="a frame of another level" '
             f'src="{picture(frame)}">'
             for frame, unseen in zip(one.frames, one.unseen, strict=True)
         )
         words = f"cluster {one.cluster}: {one.views} views of {one.levels} levels"
-        rows.append(f"<div class=situation><h3>{words}</h3><div class=frames>{frames}</div></div>")
+        head = f'<h3><span class="dot m{number}"></span>{words}</h3>'
+        rows.append(f"<div class=situation>{head}<div class=frames>{frames}</div></div>")
     if story.explore:
         rows.append(
             f'<p><a href="{html.escape(story.explore)}">Open the map of all of them</a>: every '

@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crosstraj.analysis.explore import content_page
+from crosstraj.analysis.explore import content_page, snapshots
 from crosstraj.analysis.first.first_page import Film, Story, page
 from crosstraj.analysis.first.shared import Situation, situations
-from crosstraj.analysis.first.verdict import Judged, verdict
+from crosstraj.analysis.first.situation_map import points_of
+from crosstraj.analysis.first.verdict import Judged, Verdict, verdict
 from crosstraj.analysis.output import Output
 from crosstraj.analysis.result import Choices, Subject
 from crosstraj.analysis.study import prepare
@@ -33,7 +34,7 @@ SCENE = Scene(seen=2, unseen=2, steps=240, fps=15, greedy=False, seed=0, step=No
 class Told(NamedTuple):
     """What is left of a first run."""
 
-    verdict: str
+    verdict: Verdict
     page: Path
     explore: Path
 
@@ -55,7 +56,8 @@ def tell(run: Path, episodes: int) -> Told:
                           "watch-shipped.webp"))  # fmt: skip
     subject = prepare(run, Choices(VIEWS, None, SPAN, 0))
     found = situations(subject)
-    explore = output.write("explore.html", content_page(subject).encode())
+    moments = snapshots(subject)
+    explore = output.write("explore.html", content_page(subject, moments).encode())
     rows = read_rows(run / "metrics.jsonl")
     story = Story(
         title=f"{config.method} on {config.env}, {subject.frames:,} frames, seed {config.seed}",
@@ -66,6 +68,7 @@ def tell(run: Path, episodes: int) -> Told:
         curve={name: series(rows, f"{name}_return") for name in ("seen", "unseen")},
         chance=chance.score,
         situations=found,
+        points=points_of(moments[-1]),
         about_situations=about(subject, found),
         explore=explore.name,
         commands=commands(run, config, other),

@@ -22,15 +22,24 @@ class Judged(NamedTuple):
         return self.score + SURE * self.stderr
 
 
-def verdict(game: str, chance: Judged, yours: Judged, shipped: Judged | None) -> str:
-    """One sentence with the numbers, and one on what they say."""
+class Verdict(NamedTuple):
+    """One sentence with the numbers, and what they say."""
+
+    numbers: str
+    meaning: str
+
+    def __str__(self) -> str:
+        return f"{self.numbers} {self.meaning}"
+
+
+def verdict(game: str, chance: Judged, yours: Judged, shipped: Judged | None) -> Verdict:
     numbers = [f"yours {yours.score:.1f}"]
     if math.isfinite(chance.score):
         numbers.insert(0, f"random play {chance.score:.1f}")
     if shipped is not None:
         numbers.append(f"the agent that comes with crosstraj {shipped.score:.1f}")
-    first = f"On levels of {game} that it has never seen: {', '.join(numbers)}"
-    return f"{first}. {learnt(chance, yours)} One seed each is no ranking."
+    first = f"On levels of {game} that it has never seen: {', '.join(numbers)}."
+    return Verdict(first, f"{learnt(chance, yours)} One seed each is no ranking.")
 
 
 def learnt(chance: Judged, yours: Judged) -> str:

@@ -366,9 +366,9 @@ function drawPanel() {
   panel.append(element("h2", `Cluster ${state.cluster}`));
   const unseen = own.filter((view) => VIEWS.unseen[view]).length;
   const [levels, permuted] = levelsOf(state.cluster);
-  panel.append(element("p", `${plural(own.length, "view")} of ${plural(levels, LEVEL)} (permuted `
-    + `codes would give about ${shown(permuted, 1)}); ${own.length - unseen} views seen, `
-    + `${unseen} unseen`));
+  panel.append(element("p", `${plural(own.length, "view")} of ${plural(levels, LEVEL)} (dealt at `
+    + `random: about ${shown(permuted, 1)}); ${own.length - unseen} of seen ${LEVEL}s, `
+    + `${unseen} of unseen ones`));
   if (!own.length) return;
   drawLevels(panel, own);
   panel.append(element("h3", "Sample states, with the actions taken"));
@@ -428,16 +428,16 @@ function headline(all) {
     (sum, [cluster, count]) => sum + count * levelsOf(cluster)[place], 0) / views;
   const total = plural(new Set(VIEWS.group).size, LEVEL);
   return `The views are of ${total}; the cluster of a view spans on average `
-    + `${shown(mean(0), 1)} of them. Permuted codes would give about ${shown(mean(1), 1)}: near `
-    + `that, clusters recognise situations, whatever the ${LEVEL}; far below, they recognise `
-    + `${LEVEL}s.`;
+    + `${shown(mean(0), 1)} of them. Views that are dealt to the clusters at random would span `
+    + `about ${shown(mean(1), 1)}. Near that number, clusters recognise situations, whatever the `
+    + `${LEVEL}; far below it, they recognise ${LEVEL}s.`;
 }
 
 function drawWidest(panel) {
   const all = byLevels();
   if (!all.length) return;
   const listed = all.slice(0, LISTED).map(([cluster]) => [cluster, ...levelsOf(cluster)]);
-  panel.append(...chips(`Clusters that span most: ${LEVEL}s (if permuted)`, listed.map(
+  panel.append(...chips(`Clusters that span most: ${LEVEL}s (dealt at random)`, listed.map(
     ([cluster, levels, permuted]) => [cluster, `${cluster}: ${levels} (${shown(permuted, 1)})`])));
 }
 
@@ -521,8 +521,10 @@ function drawCurves() {
   });
   DATA.curves.forEach((curve, index) => {
     Plotly.newPlot(`curve${index}`, curve.lines.map((line, k) => ({
-      x: line.x, y: line.y, name: line.name, mode: "lines+markers",
-      line: { color: COLOURS[k], dash: dashes[k] }, marker: { size: 5 },
+      x: line.x, y: line.y, name: line.name, mode: line.chance ? "lines" : "lines+markers",
+      line: line.chance ? { color: "#8b949e", dash: "4px 4px", width: 1.5 }
+        : { color: COLOURS[k], dash: dashes[k] },
+      marker: { size: 5 },
     })), themed({
       title: { text: curve.title, font: { size: 13 }, x: 0.04, xanchor: "left", y: 0.97,
                yanchor: "top" },
@@ -530,15 +532,35 @@ function drawCurves() {
       font: { size: 11 }, showlegend: curve.lines.length > 1,
       legend: { orientation: "h", y: 1, yanchor: "bottom", x: 0, font: { size: 10 } },
       xaxis: { title: { text: "frames", standoff: 4 } },
-      yaxis: { automargin: true, rangemode: "tozero" },
+      yaxis: { automargin: true, range: axisOf(curve) },
     }), { ...PLOT, displayModeBar: false });
   });
+}
+
+// From zero, and over the figure's usual scale: an axis must not make much of noise.
+function axisOf(curve) {
+  const values = curve.lines.flatMap((line) => line.y).concat(curve.least, [0])
+    .filter((value) => value !== null);
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  const margin = 0.06 * (high - low || 1);
+  return [low < 0 ? low - margin : low, high + margin];
+}
+
+// A pale band where the figure is healthy; none where nothing is known of it.
+function healthyBand(curve) {
+  const [low, high] = axisOf(curve);
+  const [from, to] = curve.healthy;
+  if (from === null && to === null) return [];
+  return [{ type: "rect", xref: "paper", x0: 0, x1: 1, y0: Math.max(low, from ?? low),
+            y1: Math.min(high, to ?? high), fillcolor: "rgba(0, 158, 115, .12)",
+            line: { width: 0 }, layer: "below" }];
 }
 
 function markCurves() {
   const line = { type: "line", xref: "x", yref: "paper", x0: now().frames, x1: now().frames, y0: 0,
                  y1: 1, line: { color: "#5a6470", width: 1.5, dash: "dot" } };
-  DATA.curves.forEach((_, index) => Plotly.relayout(`curve${index}`, { shapes: [line] }));
+  DATA.curves.forEach((curve, index) =>
+    Plotly.relayout(`curve${index}`, { shapes: [line, ...healthyBand(curve)] }));
 }
 
 function stop() {

@@ -12,7 +12,7 @@ from crosstraj.experiments.tables.scores import Cells, gains, mean_normalised, r
 from crosstraj.health.glossary import GLOSSARY, returns_on, shorts
 from crosstraj.report.cells import rounded, with_interval
 from crosstraj.report.document import marked_table
-from crosstraj.report.drawing import LOOKS, literal, panels, shared_curve
+from crosstraj.report.drawing import GREY, LOOKS, literal, over_frames, panels, shared_curve
 from crosstraj.report.statistics import Spread, finite_spread
 
 HEALTH = shorts(  # newest value; shown where a run has it
@@ -51,8 +51,12 @@ def final(cell: list[Result], figure: str) -> Spread:
 
 
 def matrix(cells: Cells, levels: str) -> str:
-    """Held-out return: a line per game, a column per variant; an asterisk marks partial sets."""
+    """Held-out return: a line per game, a column per variant; an asterisk marks partial sets.
+
+    The last column is that of random play, where it was measured.
+    """
     variants, games = (list(dict.fromkeys(names)) for names in zip(*cells, strict=True))
+    chance = {game: known for game in games if math.isfinite(known := random_play(cells, game))}
     lines = []
     for game in games:
         shown = []
@@ -60,12 +64,19 @@ def matrix(cells: Cells, levels: str) -> str:
             cell = cells.get((variant, game), [])
             mark = "" if all(r.finished for r in cell) else "*"
             shown.append(f"{rounded(final(cell, f'{levels}_return'))}{mark}")
-        lines.append([game, *shown])
+        lines.append([game, *shown, *([f"{chance.get(game, math.nan):.2f}"] if chance else [])])
     if len(games) > 1 and rangeable(cells):
         overall = [mean_normalised(cells, variant, games) for variant in variants]
         shown = ["-" if mean is None else with_interval(mean) for mean in overall]
-        lines.append([f"mean, {GLOSSARY['normalised'].short}", *shown])
-    return marked_table([returns_on(levels), *variants], lines)
+        lines.append([f"mean, {GLOSSARY['normalised'].short}", *shown, *(["-"] if chance else [])])
+    last = ["random play"] if chance else []
+    return marked_table([returns_on(levels), *variants, *last], lines)
+
+
+def random_play(cells: Cells, game: str) -> float:
+    """What it earns on the levels that runs are judged by; NaN: not measured."""
+    known = (r.chance for (_, name), cell in cells.items() if name == game for r in cell)
+    return next((chance for chance in known if math.isfinite(chance)), math.nan)
 
 
 def details(cells: Cells, levels: str) -> str:
@@ -94,6 +105,7 @@ def notes(results: list[Result], levels: str) -> str:
         "seeds ± sample standard deviation, and no spread where there is one seed. "
         f"`{levels}, area`: area under the curve of {levels} return between first and last "
         "evaluation, divided by its width. "
+        "`random play`: the mean return of random actions on such levels (results/random). "
         "`mean, normalised`: over games, with the 95 % interval of a bootstrap over seeds. Gains "
         "of one variant over another are in units of the games' ranges, with Welch's 95 % "
         "interval, in bold where it is on one side of zero. "
@@ -144,10 +156,14 @@ def draw(plan: Experiment, cells: Cells, path: Path) -> Path:
             low = [m - d for m, d in zip(mean, deviation, strict=True)]
             high = [m + d for m, d in zip(mean, deviation, strict=True)]
             axes.fill_between(frames, low, high, color=colour, alpha=0.15, linewidth=0)
+        if math.isfinite(chance := random_play(cells, game)):
+            axes.axhline(chance, color=GREY, linestyle="--", linewidth=1, label="random play")
         axes.set_title(literal(game), fontsize=9)
         axes.tick_params(labelsize=7)
-        axes.ticklabel_format(axis="x", style="sci", scilimits=(3, 3), useMathText=True)
-        axes.grid(alpha=0.3)
+        over_frames(axes)
+        bottom, top = axes.get_ylim()
+        axes.set_ylim(min(bottom, 0.0), max(top, 0.0))  # or noise fills the panel
+        axes.set_xlim(left=0)
     handles, labels = grid[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=8)
     finished = [r.finished for cell in cells.values() for r in cell]

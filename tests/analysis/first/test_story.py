@@ -27,7 +27,7 @@ def test_the_page_has_the_verdict_the_clip_the_clusters_and_says_what_is_missing
     told = story.tell(run, 2)
     text = told.page.read_text()
     assert told.page == run / "first.html"
-    assert "On levels of starpilot that it has never seen: " in told.verdict
+    assert "On levels of starpilot that it has never seen: " in told.verdict.numbers
     assert text.count("data:image/webp;base64,") > 2
     assert "No trained agent for starpilot comes with this version" in text
     assert 'href="explore.html"' in text
