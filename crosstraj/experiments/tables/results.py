@@ -61,8 +61,8 @@ def read_result(job: Job, levels: LevelSplit = "unseen") -> Result:
     curve = [(judged.frames, judged.held_out) for judged in found.evaluations]
     cost = cost_of(directory, run.frames)
     hours = math.nan if cost is None or cost.by_clock else cost.hours
-    read = (found.frames, found.finished, levels, curve, figures, extremes, speed, "")
-    return Result(*known, *read)._replace(chance=read_chance(job.config, levels), hours=hours)
+    read = (curve, figures, extremes, speed, "", read_chance(job.config, levels))
+    return Result(*known, found.frames, found.finished, levels, *read)._replace(hours=hours)
 
 
 def updates(result: Result) -> Rows:
