@@ -121,6 +121,7 @@ PANELS: list[tuple[str, Series]] = [  # a panel of one figure needs no heading o
         },
     ),
     ("", {"levels_per_cluster": (GREEN, "-")}),
+    ("", {"effective_levels": (BLUE, "-")}),
     ("", {"gradient_ratio": (ORANGE, "-")}),
     ("effective rank", {"feature_rank": (BLUE, "-"), "view_rank": (PURPLE, "-")}),
     (
