@@ -69,7 +69,7 @@ def learning_curves(comparison: Comparison, split: str) -> Figure:
 
 def one_run(comparison: Comparison) -> Figure:
     """A run alone: its returns on both kinds of levels, and those of random play, in one panel."""
-    figure = canvas(7.4, 3.8)
+    figure = canvas(6.0, 3.8)
     axes = figure.subplots()
     (game, _), run = next(iter(comparison.judged[0].finished.items()))
     training = dict(run.training)

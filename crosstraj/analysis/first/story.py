@@ -109,6 +109,7 @@ def about(subject: Subject, found: list[Situation]) -> str:
     levels = len(np.unique(subject.views.level))
     return (
         "CTRL sorts pieces of episodes into clusters while it learns, without looking at rewards. "
+        "On the map every piece is a point, in the colour of its row where it has one. "
         f"Each row is one cluster, in frames from different levels ({levels} were played): blue "
         "ones were trained on, orange ones are new. Where a row shows one situation in many "
         "levels, the agent has seen what they share; after a first run much of it is still "
