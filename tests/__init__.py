@@ -63,11 +63,13 @@ Modules of more than 40 statements that are tested where they are used:
     experiments/tables/ising_pictures.py: experiments/tables/test_ising.py
     experiments/tables/kinds.py: experiments/test_file.py
     experiments/tables/scores.py: experiments/tables/test_returns.py
+    learning/auxiliary.py: policies/test_ppg.py
     learning/networks.py: learning/test_load.py
     learning/state.py: test_loop.py
     objectives/base.py: objectives/test_methods.py
     outside/encoder.py: outside/test_loss.py
     outside/losses.py: outside/test_loss.py
+    policies/policy.py: policies/test_ppo.py
     report/drawing.py: report/test_comparison_plots.py
     report/sections/aggregates.py: report/test_page.py
     report/sections/headline.py: report/test_page.py

@@ -63,6 +63,10 @@ METHODS = {
         "PPO, and an action-conditioned model must predict the features of frames to come",
         "Schwarzer et al., Self-Predictive Representations, ICLR 2021",
     ),
+    "ppg": Entry(
+        "PPO in two networks, and phases in which the policy's learns values and stays in place",
+        "Cobbe et al., Phasic Policy Gradient, ICML 2021",
+    ),
     "ppo": Entry(
         "PPO with an IMPALA encoder, as practised on Procgen",
         "Schulman et al., 2017; Cobbe et al., Leveraging Procedural Generation, ICML 2020",

@@ -54,6 +54,7 @@ PROCGEN: Tables = {
     **dict.fromkeys(METHODS, COMMUNITY),
     "daac": {"envs": 64},  # IDAAC, which has its own epochs
     "idaac": {"envs": 64},
+    "ppg": {"envs": 64},  # one epoch of each network, as released
     "pse": {**COMMUNITY, "objective.pairs": 8},  # as much extra play per frame as before
 }
 
@@ -84,6 +85,7 @@ SOURCE: Tables = {
     "ppo": PROCGEN["ppo"],
     "daac": PROCGEN["daac"],
     "idaac": PROCGEN["idaac"],
+    "ppg": PROCGEN["ppg"],
     "ctrl": PAPER["ctrl"],
     "atc": {  # astooke/rlpyt, ul; its rate falls along a cosine
         "representation.learning_rate": 1e-3,

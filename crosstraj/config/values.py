@@ -27,9 +27,11 @@ from crosstraj.objectives.ctrl import CTRLConfig
 from crosstraj.objectives.method import ALONE, Method
 from crosstraj.objectives.phases import EncoderGrad, Phase, check_phases
 from crosstraj.policies.daac import DAACConfig
+from crosstraj.policies.ppg import PPGConfig
 from crosstraj.policies.ppo import PPOConfig
 
-POLICIES: dict[str, type[PPOConfig] | type[DAACConfig]] = {"ppo": PPOConfig, "daac": DAACConfig}
+AnyPolicy = PPOConfig | DAACConfig | PPGConfig
+POLICIES: dict[str, type[AnyPolicy]] = {"ppo": PPOConfig, "daac": DAACConfig, "ppg": PPGConfig}
 Order = Literal["objective", "policy", "joint"]
 
 
@@ -94,7 +96,7 @@ class Config:
     phases: tuple[Phase, ...] = ()
     """Parts of the budget that learn in different ways; none: one way for the whole of it."""
     # Ours: all heads move fast; the encoder moves as PPO's does, and slowly for the objective.
-    policy: PPOConfig | DAACConfig = field(default_factory=lambda: PPOConfig(head_rate=4.0))
+    policy: AnyPolicy = field(default_factory=lambda: PPOConfig(head_rate=4.0))
     objective: ObjectiveConfig = field(default_factory=CTRLConfig)
     representation: RepresentationConfig = field(
         default_factory=lambda: RepresentationConfig(learning_rate=2e-3, encoder_rate=0.1)
@@ -239,7 +241,7 @@ class Config:
                 f"memory={self.memory} learns through consecutive steps, but policy.stretch="
                 f"{self.policy.stretch} deals single ones; use policy.stretch=32, for example"
             )
-        if why := self.objective_kind.why_no_memory:
+        if why := self.objective_kind.why_no_memory or self.policy.why_no_memory:
             raise BadInput(
                 f"method={self.method} cannot learn on the belief of memory={self.memory}: {why}; "
                 "use memory=none, or another method"

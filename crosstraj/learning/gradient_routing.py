@@ -19,6 +19,7 @@ from crosstraj.learning.optimiser import Optimiser
 from crosstraj.nn.encoders import Encode
 from crosstraj.nn.heads import linear
 from crosstraj.objectives.phases import Phase
+from crosstraj.policies.ppg import PPG
 from crosstraj.randomness import OBJECTIVES, Streams, generator, own_global_generator
 
 
@@ -86,6 +87,9 @@ class Parts:
             **bounds,
         )
         self.value_optimiser = Optimiser((value, p.learning_rate), **bounds)
+        phasic = isinstance(self.policy, PPG)  # an auxiliary phase moves all, in steps of its own
+        trained = named if self.by_policy else heads | value
+        self.auxiliary_optimiser = Optimiser((trained if phasic else {}, p.learning_rate), **bounds)
         self.encoder = encoder
         anchored = heads if r.anchor and self.by_objective else {}  # the heads may follow
         self.objective_optimiser = Optimiser(
@@ -117,7 +121,11 @@ class Parts:
         return self.config.rollout_frames if self.agent.memory else self.config.machine.piece
 
     def state_dict(self) -> dict[str, Any]:
-        return {
+        kept = {
+            "auxiliary_optimiser": self.auxiliary_optimiser.state_dict(),
+            "policy": self.policy.state_dict(),
+        }  # of PPG's auxiliary phase; empty, and so left out, without one
+        return {name: state for name, state in kept.items() if state} | {
             "policy_optimiser": self.policy_optimiser.state_dict(),
             "value_optimiser": self.value_optimiser.state_dict(),
             "objective_optimiser": self.objective_optimiser.state_dict(),
@@ -129,6 +137,8 @@ class Parts:
         self.value_optimiser.load_state_dict(state["value_optimiser"])
         self.rollouts = state["rollouts"]
         self.objective_optimiser.load_state_dict(state["objective_optimiser"])
+        self.auxiliary_optimiser.load_state_dict(state.get("auxiliary_optimiser", {}))
+        self.policy.load_state_dict(state.get("policy", {}))
 
     def weights(self) -> dict[str, dict[str, Tensor]]:
         return {"agent": self.agent.state_dict(), "objective": self.objective.state_dict()}

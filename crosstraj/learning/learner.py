@@ -11,6 +11,7 @@ from crosstraj.config.methods import METHODS
 from crosstraj.data.rollout import Rollout
 from crosstraj.data.within_episodes import Stretches
 from crosstraj.health.instruments import variance_between
+from crosstraj.learning.auxiliary import update_auxiliary
 from crosstraj.learning.gradient_routing import Parts
 from crosstraj.learning.joint import (
     Anchor,
@@ -55,7 +56,7 @@ class Learner(Parts):
         figures = self.named(self.objective.figures()) | self.level_variance(rollout)
         figures |= self.worth_of_memory(rollout)
         metrics |= {name: float(f) for name, f in figures.items() if f.isfinite()}
-        metrics |= self.update_value(rollout, steps)
+        metrics |= self.update_value(rollout, steps) | update_auxiliary(self, rollout, steps)
         self.rollouts += 1
         return metrics
 

@@ -15,20 +15,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from crosstraj.errors import check_range
-from crosstraj.nn.encoders import (
-    FEATURES,
-    EncoderKind,
-    FeatureNorm,
-    Pooling,
-    SplitAt,
-    make_encoder,
-)
-from crosstraj.nn.heads import FiLM, linear
-from crosstraj.nn.memory import Frames, RecurrentEncoder
-from crosstraj.policies.agent import Agent, Opinion, conditioned
+from crosstraj.nn.heads import linear
 from crosstraj.policies.experience import Experience, PolicyConfig, backward_in_pieces
 from crosstraj.policies.policy import Policy
 from crosstraj.policies.ppo import policy_terms, value_error
+from crosstraj.policies.two_networks import TwoNetworks
 
 
 class Tuned(NamedTuple):
@@ -56,7 +47,7 @@ class DAACConfig(PolicyConfig):
     why_no_anchor = "policy.kind=daac has other heads"
 
     kind: Literal["daac"] = "daac"
-    """The policy algorithm: daac, or ppo."""
+    """The policy algorithm: daac, ppo, or ppg."""
     value_epochs: int = 9
     """Passes of the value network over a rollout."""
     value_every: int = 1
@@ -79,64 +70,18 @@ class DAACConfig(PolicyConfig):
         return replace(self, stretch=other.stretch)  # it takes minibatches of either kind
 
 
-class DAACAgent(Agent):
-    """Two networks without a common parameter: `value` reads the features of `value_encoder`."""
+class DAACAgent(TwoNetworks):
+    """Beside the policy an estimate of what an action is worth here."""
 
-    value_network = ("value.", "value_encoder.", "value_film.")
-
-    def __init__(
-        self,
-        image: tuple[int, int, int],
-        actions: int,
-        *,
-        encoder: EncoderKind,
-        feature_norm: FeatureNorm,
-        context: int,
-        rng: torch.Generator,
-        split_at: SplitAt = "fc",
-        pooling: Pooling = "none",
-        features: int = FEATURES,
-        memory: int = 0,
-        burn_in: int = 0,
-    ) -> None:
-        super().__init__(
-            image,
-            actions,
-            encoder=encoder,
-            feature_norm=feature_norm,
-            context=context,
-            rng=rng,
-            split_at=split_at,
-            pooling=pooling,
-            features=features,
-            memory=memory,
-            burn_in=burn_in,
-        )
+    def add_heads(self, width: int, actions: int, rng: torch.Generator) -> None:
         self.actions = actions
-        self.advantage = linear((memory or features) + actions, 1, 1.0, rng)
-        below = make_encoder(image, encoder, feature_norm, rng, pooling, features)
-        self.value_encoder: nn.Module = below
-        if memory:  # each network has its own, side by side
-            self.value_encoder = RecurrentEncoder(below, features, memory, burn_in, rng, position=1)
-            features, self.memory = memory, 2 * memory
-        self.value_film = FiLM(context, features, rng) if context else None
-
-    def decide(self, frames: Frames, features: Tensor, context: Tensor) -> Opinion:
-        read, width = self.value_encoder(frames), self.memory // 2
-        memory = torch.cat([features[:, :width], read[:, :width]], dim=1)
-        return Opinion(self.log_probs(features, context), self.values(read, context), memory)
+        self.advantage = linear(width + actions, 1, 1.0, rng)
 
     def advantages(self, features: Tensor, context: Tensor, action: Tensor) -> Tensor:
         """A(o, a) [B] as the policy network sees it."""
         taken = F.one_hot(action, self.actions).to(features)
         estimate: Tensor = self.advantage(torch.cat([self.seen(features, context), taken], dim=-1))
         return estimate.squeeze(-1)
-
-    def values(self, read: Tensor, context: Tensor) -> Tensor:
-        """V(o) [B], from what the value network's own encoder reads of frames."""
-        seen = conditioned(self.value_film, read, context)
-        value: Tensor = self.value(seen)
-        return value.squeeze(-1)
 
 
 class Terms(NamedTuple):

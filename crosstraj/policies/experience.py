@@ -46,6 +46,8 @@ class PolicyConfig:
 
     why_no_anchor: ClassVar[str] = ""
     """Why the heads cannot be held in place in a pass of the objective's, where they cannot."""
+    why_no_memory: ClassVar[str] = ""
+    """Why the policy cannot learn on the beliefs of an agent with a memory, where it cannot."""
 
     def __post_init__(self) -> None:
         check_range(self, "policy.", "epochs", "minibatches", at_least=1)

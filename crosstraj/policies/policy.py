@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from torch import Tensor, nn
 
@@ -48,6 +48,13 @@ class Policy(ABC, Generic[Kind]):
 
         means = backward_in_pieces(len(index), piece, index.device, loss_of)
         return dict(zip(names, means, strict=True))
+
+    def state_dict(self) -> dict[str, Any]:
+        """What it keeps from rollout to rollout beside the agent; most keep nothing."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """The inverse."""
 
     def value_epochs(self, rollouts: int) -> int:
         """Passes of a network for values alone over the rollout after so many; 0: none."""

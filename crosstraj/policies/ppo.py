@@ -18,7 +18,7 @@ class PPOConfig(PolicyConfig):
     """One network for the policy and its values."""
 
     kind: Literal["ppo"] = "ppo"
-    """The policy algorithm: ppo, or daac."""
+    """The policy algorithm: ppo, daac, or ppg."""
     value_weight: float = 0.5
     """Weight of the value loss."""
     advantages: Literal["minibatch", "rollout"] = "minibatch"

@@ -34,10 +34,18 @@ ALLOWED = {
     ("daac", "policy.per_game"): "the method: off",
     ("daac", "policy.advantages"): "the method: over the rollout, always",
 }
+ALLOWED |= {
+    ("ppg", f"policy.{name}"): "the method"
+    for name in (
+        *("kind", "value_epochs", "value_weight", "advantages"),
+        *("auxiliary_every", "auxiliary_epochs", "clone_weight"),
+    )
+}
 ALLOWED |= {("idaac", value): why for (method, value), why in ALLOWED.items() if method == "daac"}
 PROCGEN = {key: why for key, why in ALLOWED.items() if key != ("ctrl", "policy.head_rate")} | {
     ("daac", "policy.epochs"): "its release has 1 where train-procgen's PPO has 3",
     ("idaac", "policy.epochs"): "the same",
+    ("ppg", "policy.epochs"): "the same",
 }
 # Runs are kept of these, and tables made of them: their control is in another file.
 ELSEWHERE = {"learn": "learn_controls", "learn_1m": "learn_controls"}
@@ -68,7 +76,7 @@ def test_the_page_on_methods_names_every_difference():
     page = Path("docs/methods.md").read_text()
     section = page.split("## Equal terms")[1].split("\n## ")[0]
     for method, value in ALLOWED:
-        if method not in ("daac", "idaac") or value == "policy.kind":
+        if method not in ("daac", "idaac", "ppg") or value == "policy.kind":
             assert f"`{value}`" in section, value
 
 
@@ -122,6 +130,7 @@ def test_the_source_of_what_is_no_port_is_its_own_release_or_paper():
         ("ppo", "procgen"),
         ("daac", "procgen"),
         ("idaac", "procgen"),
+        ("ppg", "procgen"),
         ("ctrl", "paper"),
     ):
         assert values_of(preset(method, "source")) == values_of(preset(method, name))

@@ -207,9 +207,9 @@ def test_cut_at_the_map_the_policy_reads_what_its_own_layer_makes_of_it():
 # --- Equal starts
 
 
-@pytest.mark.parametrize("method", [m for m in METHODS if m not in ("atc", "daac", "idaac")])
+@pytest.mark.parametrize("method", [m for m in METHODS if m not in ("atc", "daac", "idaac", "ppg")])
 def test_with_equal_seeds_every_method_begins_with_the_same_agent(method):
-    """But for DAAC, which has more heads, and ATC, whose heads have a layer below them.
+    """But for DAAC and PPG, which have more heads, and ATC, whose heads have a layer below them.
 
     DIAYN's skills come after what all have.
     """

@@ -18,6 +18,7 @@ from crosstraj.learning.learner import Learner
 from crosstraj.objectives.dbc import LEAST_SPREAD
 from crosstraj.objectives.paired_play import Stretch
 from crosstraj.policies.experience import experience
+from crosstraj.policies.ppg import PPGConfig
 from crosstraj.randomness import Streams
 
 ACTIONS, STEPS, ENVS = 5, 16, 8
@@ -59,6 +60,7 @@ ROWS = {
     ),
     "ppo": None,  # no objective
     "daac": None,
+    "ppg": None,
     "ctrl": Row(
         values={"clusters": 10, "temperature": 0.1, "code_temperature": 0.1},
         ties=lambda batch: pairs_of(batch.views.keypoints),
@@ -197,6 +199,8 @@ def small(method: str, **changes: Any) -> Config:
         policy=replace(config.policy, minibatches=2),
         representation=replace(config.representation, minibatches=2),
     )
+    if isinstance(config.policy, PPGConfig):  # a phase of each kind in every update
+        config = replace(config, policy=replace(config.policy, auxiliary_every=1))
     if (row := ROWS[method]) is not None:
         config = replace(config, objective=replace(config.objective, **row.values))
     return config
@@ -259,6 +263,7 @@ def moved(before: dict[str, bytes], after: dict[str, bytes]) -> set[str]:
 
 
 def heads_of(learner: Learner) -> set[str]:
-    """What a policy update always moves: all but encoders and a value network of its own."""
-    parts = {name for name, _ in learner.agent.named_children() if name not in ("encoder", "top")}
+    """What a policy update always moves: all but encoders, a value network, and PPG's own head."""
+    others = ("encoder", "top", "auxiliary")
+    parts = {name for name, _ in learner.agent.named_children() if name not in others}
     return {name for name in parts if not f"{name}.".startswith(learner.agent.value_network)}

@@ -1,0 +1,75 @@
+"""An agent whose values have a network of their own: what DAAC's and PPG's have in common."""
+
+from abc import abstractmethod
+
+import torch
+from torch import Tensor, nn
+
+from crosstraj.nn.encoders import (
+    FEATURES,
+    EncoderKind,
+    FeatureNorm,
+    Pooling,
+    SplitAt,
+    make_encoder,
+)
+from crosstraj.nn.heads import FiLM
+from crosstraj.nn.memory import Frames, RecurrentEncoder
+from crosstraj.policies.agent import Agent, Opinion, conditioned
+
+
+class TwoNetworks(Agent):
+    """Two networks without a common parameter: `value` reads the features of `value_encoder`."""
+
+    value_network = ("value.", "value_encoder.", "value_film.")
+
+    def __init__(
+        self,
+        image: tuple[int, int, int],
+        actions: int,
+        *,
+        encoder: EncoderKind,
+        feature_norm: FeatureNorm,
+        context: int,
+        rng: torch.Generator,
+        split_at: SplitAt = "fc",
+        pooling: Pooling = "none",
+        features: int = FEATURES,
+        memory: int = 0,
+        burn_in: int = 0,
+    ) -> None:
+        super().__init__(
+            image,
+            actions,
+            encoder=encoder,
+            feature_norm=feature_norm,
+            context=context,
+            rng=rng,
+            split_at=split_at,
+            pooling=pooling,
+            features=features,
+            memory=memory,
+            burn_in=burn_in,
+        )
+        self.add_heads(memory or features, actions, rng)
+        below = make_encoder(image, encoder, feature_norm, rng, pooling, features)
+        self.value_encoder: nn.Module = below
+        if memory:  # each network has its own, side by side
+            self.value_encoder = RecurrentEncoder(below, features, memory, burn_in, rng, position=1)
+            features, self.memory = memory, 2 * memory
+        self.value_film = FiLM(context, features, rng) if context else None
+
+    @abstractmethod
+    def add_heads(self, width: int, actions: int, rng: torch.Generator) -> None:
+        """Heads on the policy network's features beside its policy."""
+
+    def decide(self, frames: Frames, features: Tensor, context: Tensor) -> Opinion:
+        read, width = self.value_encoder(frames), self.memory // 2
+        memory = torch.cat([features[:, :width], read[:, :width]], dim=1)
+        return Opinion(self.log_probs(features, context), self.values(read, context), memory)
+
+    def values(self, read: Tensor, context: Tensor) -> Tensor:
+        """V(o) [B], from what the value network's own encoder reads of frames."""
+        seen = conditioned(self.value_film, read, context)
+        value: Tensor = self.value(seen)
+        return value.squeeze(-1)
