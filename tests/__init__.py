@@ -70,6 +70,7 @@ Modules of more than 40 statements that are tested where they are used:
     outside/encoder.py: outside/test_loss.py
     outside/losses.py: outside/test_loss.py
     policies/policy.py: policies/test_ppo.py
+    policies/two_networks.py: policies/test_daac.py
     report/drawing.py: report/test_comparison_plots.py
     report/sections/aggregates.py: report/test_page.py
     report/sections/headline.py: report/test_page.py

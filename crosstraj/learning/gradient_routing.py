@@ -63,7 +63,7 @@ class Parts:
         head = self.agent.value
         fresh = linear(head.in_features, 1, 1.0, self.streams.weights)
         head.load_state_dict(fresh.state_dict())
-        for optimiser in (self.policy_optimiser, self.value_optimiser):
+        for optimiser in (self.policy_optimiser, self.value_optimiser, self.auxiliary_optimiser):
             optimiser.forget(head.parameters())
 
     def _make_optimisers(self) -> None:

@@ -16,10 +16,10 @@ from torch import Tensor, nn
 
 from crosstraj.errors import check_range
 from crosstraj.nn.heads import linear
-from crosstraj.policies.experience import Experience, PolicyConfig, backward_in_pieces
+from crosstraj.policies.experience import Experience, PolicyConfig
 from crosstraj.policies.policy import Policy
 from crosstraj.policies.ppo import policy_terms, value_error
-from crosstraj.policies.two_networks import TwoNetworks
+from crosstraj.policies.two_networks import TwoNetworks, value_backward
 
 
 class Tuned(NamedTuple):
@@ -141,11 +141,7 @@ class DAAC(Policy[DAACAgent]):
         index: Tensor,
         piece: int,
     ) -> Tensor:
-        steps = all_steps.at(index)
+        def error_of(value: Tensor, old: Experience) -> Tensor:
+            return value_error(value, old, self.config.clip)
 
-        def loss_of(part: Tensor) -> tuple[Tensor, tuple[Tensor]]:
-            old, read = steps.at(part), features_of(index.index_select(0, part))
-            error = value_error(self.agent.values(read, old.context), old, self.config.clip)
-            return error, (error,)
-
-        return backward_in_pieces(len(index), piece, index.device, loss_of)[0]
+        return value_backward(self.agent, error_of, features_of, all_steps, index, piece)

@@ -23,10 +23,10 @@ from crosstraj.errors import check_range
 from crosstraj.nn import ops
 from crosstraj.nn.heads import linear
 from crosstraj.policies.daac import chosen
-from crosstraj.policies.experience import Experience, PolicyConfig, backward_in_pieces
+from crosstraj.policies.experience import Experience, PolicyConfig
 from crosstraj.policies.policy import Policy
 from crosstraj.policies.ppo import PolicyTerms, policy_terms
-from crosstraj.policies.two_networks import TwoNetworks
+from crosstraj.policies.two_networks import TwoNetworks, value_backward
 
 
 @dataclass(frozen=True)
@@ -115,14 +115,10 @@ class PPG(Policy[PPGAgent]):
         index: Tensor,
         piece: int,
     ) -> Tensor:
-        steps = all_steps.at(index)
+        def error_of(value: Tensor, old: Experience) -> Tensor:
+            return squared_error(value, old.target)
 
-        def loss_of(part: Tensor) -> tuple[Tensor, tuple[Tensor]]:
-            old, read = steps.at(part), features_of(index.index_select(0, part))
-            error = squared_error(self.agent.values(read, old.context), old.target)
-            return error, (error,)
-
-        return backward_in_pieces(len(index), piece, index.device, loss_of)[0]
+        return value_backward(self.agent, error_of, features_of, all_steps, index, piece)
 
     def keep(self, frames: Tensor, steps: Experience) -> bool:
         """Keep a rollout for the auxiliary phase; is that due now?"""

@@ -1,6 +1,7 @@
 """An agent whose values have a network of their own: what DAAC's and PPG's have in common."""
 
 from abc import abstractmethod
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +17,7 @@ from crosstraj.nn.encoders import (
 from crosstraj.nn.heads import FiLM
 from crosstraj.nn.memory import Frames, RecurrentEncoder
 from crosstraj.policies.agent import Agent, Opinion, conditioned
+from crosstraj.policies.experience import Experience, backward_in_pieces
 
 
 class TwoNetworks(Agent):
@@ -73,3 +75,25 @@ class TwoNetworks(Agent):
         seen = conditioned(self.value_film, read, context)
         value: Tensor = self.value(seen)
         return value.squeeze(-1)
+
+
+def value_backward(
+    agent: TwoNetworks,
+    error_of: Callable[[Tensor, Experience], Tensor],
+    features_of: Callable[[Tensor], Tensor],
+    all_steps: Experience,
+    index: Tensor,
+    piece: int,
+) -> Tensor:
+    """Adds the gradient of the value network's error on one minibatch; returns the error.
+
+    error_of: of values [B], given their steps.
+    """
+    steps = all_steps.at(index)
+
+    def loss_of(part: Tensor) -> tuple[Tensor, tuple[Tensor]]:
+        old, read = steps.at(part), features_of(index.index_select(0, part))
+        error = error_of(agent.values(read, old.context), old)
+        return error, (error,)
+
+    return backward_in_pieces(len(index), piece, index.device, loss_of)[0]

@@ -25,7 +25,7 @@ GROUPS = {
 
 
 def every_value() -> str:
-    """First what all runs have, then DAAC's policy, phases, and each method's objective."""
+    """First what all runs have, then the other policies, phases, and each method's objective."""
     base = options_of(Config, preset("ppo", "default"))
     base["method"] = replace(base["method"], default=Config().method)
     parts = [
@@ -33,9 +33,11 @@ def every_value() -> str:
         for group, title in GROUPS.items()
     ]
     shared = set(base)
-    daac = options_of(Config, with_policy(Config(), "daac"))
-    own = [o for name, o in daac.items() if o.group == "policy" and name not in shared]
-    parts.append(section("Policy: DAAC", own, "crosstraj train --policy.kind daac"))
+    for kind in ("daac", "ppg"):
+        its = options_of(Config, with_policy(Config(), kind))
+        own = [o for name, o in its.items() if o.group == "policy" and name not in shared]
+        program = f"crosstraj train --policy.kind {kind}"
+        parts.append(section(f"Policy: {kind.upper()}", own, program))
     phases = options_of(Config, preset("diayn", "default"))
     first = [o for o in phases.values() if o.group == "phases.0"]
     parts.append(section("Phases", first, "crosstraj train --method diayn"))
