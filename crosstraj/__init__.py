@@ -23,11 +23,13 @@ if TYPE_CHECKING:
     from crosstraj.data.rollout import Remembered
     from crosstraj.errors import BadInput, NonFinite
     from crosstraj.learning.load import Trained
+    from crosstraj.objectives.atc import ATCConfig
     from crosstraj.objectives.ctrl import CTRLConfig
     from crosstraj.objectives.curl import CURLConfig
     from crosstraj.objectives.dbc import DBCConfig
     from crosstraj.objectives.diayn import DIAYNConfig
     from crosstraj.objectives.driml import DRIMLConfig
+    from crosstraj.objectives.idaac import IDAACConfig
     from crosstraj.objectives.proto import ProtoConfig
     from crosstraj.objectives.pse import PSEConfig
     from crosstraj.objectives.situations import SituationsConfig
@@ -35,11 +37,13 @@ if TYPE_CHECKING:
     from crosstraj.outside.encoder import FrameEncoder
     from crosstraj.outside.loss import Loss
     from crosstraj.outside.losses import (
+        ATC,
         CTRL,
         CURL,
         DBC,
         DIAYN,
         DRIML,
+        IDAAC,
         PSE,
         SPR,
         Proto,
@@ -50,13 +54,16 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "ATC",
     "CTRL",
     "CURL",
     "DBC",
     "DIAYN",
     "DRIML",
+    "IDAAC",
     "PSE",
     "SPR",
+    "ATCConfig",
     "BadInput",
     "CTRLConfig",
     "CURLConfig",
@@ -65,6 +72,7 @@ __all__ = [
     "DIAYNConfig",
     "DRIMLConfig",
     "FrameEncoder",
+    "IDAACConfig",
     "Loss",
     "NonFinite",
     "PSEConfig",

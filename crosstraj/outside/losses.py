@@ -11,12 +11,26 @@ from torch import Tensor
 
 from crosstraj.errors import BadInput
 from crosstraj.nn.encoders import MAP_CHANNELS
-from crosstraj.objectives import ctrl, curl, dbc, diayn, driml, proto, pse, situations, spr
+from crosstraj.objectives import (
+    atc,
+    ctrl,
+    curl,
+    dbc,
+    diayn,
+    driml,
+    idaac,
+    proto,
+    pse,
+    situations,
+    spr,
+)
+from crosstraj.objectives.atc import ATCConfig
 from crosstraj.objectives.ctrl import CTRLConfig
 from crosstraj.objectives.curl import CURLConfig
 from crosstraj.objectives.dbc import DBCConfig
 from crosstraj.objectives.diayn import DIAYNConfig
 from crosstraj.objectives.driml import DRIMLConfig
+from crosstraj.objectives.idaac import IDAACConfig
 from crosstraj.objectives.proto import ProtoConfig
 from crosstraj.objectives.pse import PSEConfig
 from crosstraj.objectives.situations import SituationsConfig
@@ -48,6 +62,24 @@ class CURL(Loss[CURLConfig]):
     """
 
     parts = (CURLConfig, curl.CURL)
+
+
+class ATC(Loss[ATCConfig]):
+    """A frame agrees with the one a few steps later, more than with others (Stooke et al., 2021).
+
+    Needs `attach`.
+    """
+
+    parts = (ATCConfig, atc.ATC)
+
+
+class IDAAC(Loss[IDAACConfig]):
+    """Features from which nobody can tell which of two frames came first (Raileanu et al., 2021).
+
+    The order's loss alone: values with a network of their own are your agent's.
+    """
+
+    parts = (IDAACConfig, idaac.IDAAC)
 
 
 class SPR(Loss[SPRConfig]):

@@ -16,11 +16,13 @@ from examples.own_objective import Inverse, InverseConfig
 from tests.objectives.every_method import ACTIONS, ENVS, STEPS, learner_for, rollout_for, small
 
 LOSSES: dict[str, type[ct.Loss[Any]]] = {
+    "atc": ct.ATC,
     "ctrl": ct.CTRL,
     "curl": ct.CURL,
     "dbc": ct.DBC,
     "diayn": ct.DIAYN,
     "driml": ct.DRIML,
+    "idaac": ct.IDAAC,
     "proto": ct.Proto,
     "situations": ct.Situations,
     "spr": ct.SPR,
