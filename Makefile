@@ -75,7 +75,7 @@ outside-check: $(READY)
 .PHONY: learning results
 # The pages that have tables and numbers from results/.
 learning: $(READY)
-	for page in learning searches environments; do \
+	for page in learning searches environments recipe; do \
 		$(BIN)/python -m tools.fill_docs docs/$$page.in.md docs/$$page.md || exit; done
 
 # The curves and the report of the runs kept in results/, and the page on learning.
