@@ -34,8 +34,7 @@ def learn(training: Training) -> dict[str, float]:
     steps = experience(rollout, reward, config.policy)
     figures |= training.score_levels(rollout, steps.advantage)  # where levels are chosen by it
     metrics = learner.update(rollout._replace(reward=reward), steps)
-    training.frames += config.rollout_frames
-    training.updates += 1
+    training.count_update()
     return figures | of_reward | collector.mean_return() | metrics
 
 

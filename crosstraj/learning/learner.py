@@ -61,9 +61,8 @@ class Learner(Parts):
         return metrics
 
     def update_objective(self, rollout: Rollout) -> Metrics:
-        averages = Averages()
+        averages, anchor = Averages(), self.anchor()
         before = self.opinions(rollout) if self.by_objective else None
-        anchor = self.anchor()
         for batch in self.objective_batches(rollout, self.config.representation.epochs):
             self.objective_optimiser.zero()
             self.objective_backward(batch, averages, anchor)

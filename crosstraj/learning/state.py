@@ -136,6 +136,11 @@ class Training:
         """Where levels are played again: by the advantages of their steps [B]. Else nothing."""
         return self.replay.learn(rollout.level.flatten(), advantage) if self.replay else {}
 
+    def count_update(self) -> None:
+        """A rollout has been learnt from."""
+        self.frames += self.config.rollout_frames
+        self.updates += 1
+
     def examine(self, check: Callable[[], None]) -> dict[str, list[Episode]]:
         """Every split; if `check` raises between two steps, nothing has changed."""
         learner = self.learner

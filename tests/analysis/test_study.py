@@ -26,6 +26,7 @@ from crosstraj.analysis.study import look, prepare
 from crosstraj.analysis.summary import summary
 from crosstraj.cli.main import main
 from crosstraj.config.presets import preset
+from crosstraj.health.glossary import GLOSSARY
 from crosstraj.learning.load import load, read_weights, untrained
 from crosstraj.objectives.ctrl import CTRL, CTRLConfig
 from crosstraj.report.drawing import png
@@ -390,7 +391,8 @@ def test_rows_of_a_stranger_are_numbers_or_nan(copy, tmp_path, only):
     assert all(math.isnan(y) for _, y in series([rows[0], rows[2], rows[3]], "cluster"))
     page = tmp_path / "page.html"
     assert main(["explore", str(copy), "--views", "40", "--out", str(page)]) == 0
-    curve = next(c for c in contents(page)["curves"] if c["title"] == "L_clust")
+    title = GLOSSARY["cluster"].label
+    curve = next(c for c in contents(page)["curves"] if c["title"] == title)
     assert curve["lines"][0]["y"] == [None, None, None]
     only("losses.png", plots.draw_losses)
     assert main(["analyse", str(copy), "--views", "40", "--out", str(tmp_path / "out")]) == 0
