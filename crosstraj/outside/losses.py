@@ -74,7 +74,7 @@ class ATC(Loss[ATCConfig]):
 
 
 class IDAAC(Loss[IDAACConfig]):
-    """Features from which nobody can tell which of two frames came first (Raileanu et al., 2021).
+    """Features from which nobody can tell which of two frames came first (Raileanu, 2021).
 
     The order's loss alone: values with a network of their own are your agent's.
     """
