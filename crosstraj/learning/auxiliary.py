@@ -1,6 +1,7 @@
 """PPG's auxiliary phase: passes over all rollouts since the last one; the policy stays in place."""
 
 from functools import partial
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -15,8 +16,10 @@ from crosstraj.policies.ppg import PPG, AuxiliaryTerms, Kept
 
 def update_auxiliary(parts: Parts, rollout: Rollout, steps: Experience) -> dict[str, float]:
     """The phase, where this rollout was the last that it waited for; its figures."""
-    policy = parts.policy
-    if not isinstance(policy, PPG) or not policy.keep(pixels(rollout.frames()), steps):
+    if not parts.policy.phasic:
+        return {}
+    policy = cast(PPG, parts.policy)
+    if not policy.keep(pixels(rollout.frames()), steps):
         return {}
     averages, before = Averages(), opinions(parts, policy)
     count = parts.config.policy.minibatches * len(policy.rollouts)

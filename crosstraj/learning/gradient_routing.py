@@ -19,7 +19,6 @@ from crosstraj.learning.optimiser import Optimiser
 from crosstraj.nn.encoders import Encode
 from crosstraj.nn.heads import linear
 from crosstraj.objectives.phases import Phase
-from crosstraj.policies.ppg import PPG
 from crosstraj.randomness import OBJECTIVES, Streams, generator, own_global_generator
 
 
@@ -87,9 +86,9 @@ class Parts:
             **bounds,
         )
         self.value_optimiser = Optimiser((value, p.learning_rate), **bounds)
-        phasic = isinstance(self.policy, PPG)  # an auxiliary phase moves all, in steps of its own
-        trained = named if self.by_policy else heads | value
-        self.auxiliary_optimiser = Optimiser((trained if phasic else {}, p.learning_rate), **bounds)
+        trained = named if self.by_policy else heads | value  # by an auxiliary phase
+        late = trained if self.policy.phasic else {}
+        self.auxiliary_optimiser = Optimiser((late, p.learning_rate), **bounds)
         self.encoder = encoder
         anchored = heads if r.anchor and self.by_objective else {}  # the heads may follow
         self.objective_optimiser = Optimiser(

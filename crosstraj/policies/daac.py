@@ -6,20 +6,18 @@ GAE and as targets. An objective, if there is one, trains the policy network's e
 network's is always trained by its own loss.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, Self
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from crosstraj.errors import check_range
 from crosstraj.nn.heads import linear
 from crosstraj.policies.experience import Experience, PolicyConfig
-from crosstraj.policies.policy import Policy
 from crosstraj.policies.ppo import policy_terms, value_error
-from crosstraj.policies.two_networks import TwoNetworks, value_backward
+from crosstraj.policies.two_networks import TwoNetworkPolicy, TwoNetworks
 
 
 class Tuned(NamedTuple):
@@ -105,24 +103,11 @@ def loss(
     return whole, Terms(t.surrogate, error, t.entropy, t.kl, t.clipped)
 
 
-def chosen(all_steps: Experience, index: Tensor) -> Experience:
-    """The steps of one minibatch, their advantages normalised over the whole rollout.
-
-    PPO takes each minibatch; here they are also what the advantage head learns.
-    """
-    advantage = all_steps.advantage
-    centred = (advantage - advantage.mean()) / (advantage.std() + 1e-5)
-    return all_steps._replace(advantage=centred).at(index)
-
-
-class DAAC(Policy[DAACAgent]):
+class DAAC(TwoNetworkPolicy[DAACAgent]):
     """DAAC's agent, and how it learns under these values."""
 
     def __init__(self, agent: DAACAgent, config: DAACConfig) -> None:
         self.agent, self.config = agent, config
-
-    def chosen(self, all_steps: Experience, index: Tensor) -> Experience:
-        return chosen(all_steps, index)
 
     def loss(self, features: Tensor, old: Experience) -> tuple[Tensor, Terms]:
         return loss(self.agent, features, old, self.config)
@@ -130,18 +115,5 @@ class DAAC(Policy[DAACAgent]):
     def value_epochs(self, rollouts: int) -> int:
         return 0 if rollouts % self.config.value_every else self.config.value_epochs
 
-    @property
-    def value_encoder(self) -> nn.Module:
-        return self.agent.value_encoder
-
-    def value_backward(
-        self,
-        features_of: Callable[[Tensor], Tensor],
-        all_steps: Experience,
-        index: Tensor,
-        piece: int,
-    ) -> Tensor:
-        def error_of(value: Tensor, old: Experience) -> Tensor:
-            return value_error(value, old, self.config.clip)
-
-        return value_backward(self.agent, error_of, features_of, all_steps, index, piece)
+    def value_loss(self, value: Tensor, old: Experience) -> Tensor:
+        return value_error(value, old, self.config.clip)

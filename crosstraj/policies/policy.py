@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from torch import Tensor, nn
 
@@ -21,6 +21,8 @@ Kind = TypeVar("Kind", bound=Agent, covariant=True)
 
 class Policy(ABC, Generic[Kind]):
     agent: Kind
+    phasic: ClassVar[bool] = False
+    """Whether an auxiliary phase follows a number of rollouts, in steps of its own."""
 
     @abstractmethod
     def chosen(self, all_steps: Experience, index: Tensor) -> Experience:

@@ -12,21 +12,18 @@ Differs: minibatches of single frames, as many as PPO's for each rollout; the re
 of 256 steps, and does not bound the gradient.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from crosstraj.errors import check_range
 from crosstraj.nn import ops
 from crosstraj.nn.heads import linear
-from crosstraj.policies.daac import chosen
 from crosstraj.policies.experience import Experience, PolicyConfig
-from crosstraj.policies.policy import Policy
 from crosstraj.policies.ppo import PolicyTerms, policy_terms
-from crosstraj.policies.two_networks import TwoNetworks, value_backward
+from crosstraj.policies.two_networks import TwoNetworkPolicy, TwoNetworks
 
 
 @dataclass(frozen=True)
@@ -87,15 +84,14 @@ class Kept(NamedTuple):
     context: Tensor  # [B, X]
 
 
-class PPG(Policy[PPGAgent]):
+class PPG(TwoNetworkPolicy[PPGAgent]):
     """PPG's agent, how it learns under these values, and what it keeps for the next phase."""
+
+    phasic = True
 
     def __init__(self, agent: PPGAgent, config: PPGConfig) -> None:
         self.agent, self.config = agent, config
         self.rollouts: list[Kept] = []
-
-    def chosen(self, all_steps: Experience, index: Tensor) -> Experience:
-        return chosen(all_steps, index)
 
     def loss(self, features: Tensor, old: Experience) -> tuple[Tensor, PolicyTerms]:
         t = policy_terms(self.agent.log_probs(features, old.context), old, self.config.clip)
@@ -104,21 +100,8 @@ class PPG(Policy[PPGAgent]):
     def value_epochs(self, rollouts: int) -> int:
         return self.config.value_epochs
 
-    @property
-    def value_encoder(self) -> nn.Module:
-        return self.agent.value_encoder
-
-    def value_backward(
-        self,
-        features_of: Callable[[Tensor], Tensor],
-        all_steps: Experience,
-        index: Tensor,
-        piece: int,
-    ) -> Tensor:
-        def error_of(value: Tensor, old: Experience) -> Tensor:
-            return squared_error(value, old.target)
-
-        return value_backward(self.agent, error_of, features_of, all_steps, index, piece)
+    def value_loss(self, value: Tensor, old: Experience) -> Tensor:
+        return squared_error(value, old.target)
 
     def keep(self, frames: Tensor, steps: Experience) -> bool:
         """Keep a rollout for the auxiliary phase; is that due now?"""

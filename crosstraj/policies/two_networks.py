@@ -1,7 +1,8 @@
-"""An agent whose values have a network of their own: what DAAC's and PPG's have in common."""
+"""Values with a network of their own: the agent and the policy that DAAC and PPG are kinds of."""
 
 from abc import abstractmethod
 from collections.abc import Callable
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +19,7 @@ from crosstraj.nn.heads import FiLM
 from crosstraj.nn.memory import Frames, RecurrentEncoder
 from crosstraj.policies.agent import Agent, Opinion, conditioned
 from crosstraj.policies.experience import Experience, backward_in_pieces
+from crosstraj.policies.policy import Policy
 
 
 class TwoNetworks(Agent):
@@ -77,23 +79,41 @@ class TwoNetworks(Agent):
         return value.squeeze(-1)
 
 
-def value_backward(
-    agent: TwoNetworks,
-    error_of: Callable[[Tensor, Experience], Tensor],
-    features_of: Callable[[Tensor], Tensor],
-    all_steps: Experience,
-    index: Tensor,
-    piece: int,
-) -> Tensor:
-    """Adds the gradient of the value network's error on one minibatch; returns the error.
+Networks = TypeVar("Networks", bound=TwoNetworks, covariant=True)
 
-    error_of: of values [B], given their steps.
-    """
-    steps = all_steps.at(index)
 
-    def loss_of(part: Tensor) -> tuple[Tensor, tuple[Tensor]]:
-        old, read = steps.at(part), features_of(index.index_select(0, part))
-        error = error_of(agent.values(read, old.context), old)
-        return error, (error,)
+class TwoNetworkPolicy(Policy[Networks]):
+    """How both networks learn; what the losses are is left to each policy."""
 
-    return backward_in_pieces(len(index), piece, index.device, loss_of)[0]
+    def chosen(self, all_steps: Experience, index: Tensor) -> Experience:
+        """The steps of one minibatch, their advantages normalised over the whole rollout.
+
+        PPO takes each minibatch; DAAC's are also what its advantage head learns.
+        """
+        advantage = all_steps.advantage
+        centred = (advantage - advantage.mean()) / (advantage.std() + 1e-5)
+        return all_steps._replace(advantage=centred).at(index)
+
+    @property
+    def value_encoder(self) -> nn.Module:
+        return self.agent.value_encoder
+
+    @abstractmethod
+    def value_loss(self, value: Tensor, old: Experience) -> Tensor:
+        """The error of values [B] of some steps."""
+
+    def value_backward(
+        self,
+        features_of: Callable[[Tensor], Tensor],
+        all_steps: Experience,
+        index: Tensor,
+        piece: int,
+    ) -> Tensor:
+        steps = all_steps.at(index)
+
+        def loss_of(part: Tensor) -> tuple[Tensor, tuple[Tensor]]:
+            old, read = steps.at(part), features_of(index.index_select(0, part))
+            error = self.value_loss(self.agent.values(read, old.context), old)
+            return error, (error,)
+
+        return backward_in_pieces(len(index), piece, index.device, loss_of)[0]
