@@ -15,6 +15,17 @@ typedef float v8 __attribute__((vector_size(32), aligned(4), may_alias));
 typedef int32_t i8 __attribute__((vector_size(32), aligned(4), may_alias));
 typedef uint8_t u8 __attribute__((vector_size(8), aligned(1), may_alias));
 
+// Sums of 16 output channels are one vector where the processor has such, and two elsewhere; a tile of them
+// is as large as the registers allow. Every lane adds the same numbers in the same order: bits are equal.
+#ifdef __AVX512F__
+enum { LANES = 16, TILE = 16 };
+#else
+enum { LANES = 8, TILE = 6 };
+#endif
+enum { VECTORS = 16 / LANES };
+typedef float sums __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+typedef int32_t signs __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+
 #define PATCH (3 * 3 * CHANNELS)  // what one pixel of the first convolution's result reads
 #define INLINE static inline __attribute__((always_inline))
 #define PAD(h, w, c) (((h) + 2) * ((w) + 2) * (c))      // floats of an H x W image with its border
@@ -28,35 +39,36 @@ typedef struct {
 } Then;
 
 INLINE v8 where(i8 mask, v8 a, v8 b) { return (v8)(((i8)a & mask) | ((i8)b & ~mask)); }
+INLINE sums only(signs mask, sums a) { return (sums)((signs)a & mask); }
 
-// P neighbouring pixels x 16 output channels: twelve accumulators at most, which fit the registers.
-// A pixel reads K numbers in each of `rows` rows; the next pixel's are c further.
+// P neighbouring pixels x 16 output channels. A pixel reads K numbers in each of `rows` rows; the next pixel's
+// are c further.
 INLINE void conv_tile(const int P, const float *in, int c, const int K, const int rows, int row,
                       const float *w, float *out, int co, int at, Then t) {
-    v8 acc[6][2];
+    sums acc[TILE][VECTORS];
     for (int p = 0; p < P; p++)
-        for (int j = 0; j < 2; j++) acc[p][j] = (v8){0};
+        for (int j = 0; j < VECTORS; j++) acc[p][j] = (sums){0};
     for (int ky = 0; ky < rows; ky++, in += row)
 #pragma GCC unroll 4
         for (int k = 0; k < K; k++, w += 16) {
-            v8 w0 = *(v8 *)w, w1 = *(v8 *)(w + 8);
-#pragma GCC unroll 6
+            sums weights[VECTORS];
+            for (int j = 0; j < VECTORS; j++) weights[j] = *(sums *)(w + LANES * j);
+#pragma GCC unroll 16
             for (int p = 0; p < P; p++) {
                 float a = in[p * c + k];
-                acc[p][0] += a * w0;
-                acc[p][1] += a * w1;
+                for (int j = 0; j < VECTORS; j++) acc[p][j] += a * weights[j];
             }
         }
-#pragma GCC unroll 6
+#pragma GCC unroll 16
     for (int p = 0; p < P; p++)
-        for (int j = 0; j < 2; j++) {
-            int here = at + p * co + 8 * j;
-            v8 v = acc[p][j];
-            if (t.bias) v += *(v8 *)(t.bias + 8 * j);
-            if (t.relu) v = where(v > 0, v, (v8){0});
-            if (t.mask) v = where(*(v8 *)(t.mask + here) > 0, v, (v8){0});
-            if (t.add) v += *(v8 *)(t.add + here);
-            *(v8 *)(out + here) = v;
+        for (int j = 0; j < VECTORS; j++) {
+            int here = at + p * co + LANES * j;
+            sums v = acc[p][j];
+            if (t.bias) v += *(sums *)(t.bias + LANES * j);
+            if (t.relu) v = only(v > 0, v);
+            if (t.mask) v = only(*(sums *)(t.mask + here) > 0, v);
+            if (t.add) v += *(sums *)(t.add + here);
+            *(sums *)(out + here) = v;
         }
 }
 
@@ -72,7 +84,11 @@ INLINE void conv_any(const float *in, const int c, const int rows, int H, int W,
             for (int x = 0; x < W;) {
                 const float *a = in + (rows == 3 ? AT(y, x, W, c) : (y * W + x) * c);
                 int row = (W + 2) * c, at = AT(y + 1, x + 1, W, co) + b, left = W - x;
-                if (left == 8 || left == 4) {
+                if (TILE == 16 && left % TILE == 0) {
+                    conv_tile(TILE, a, c, K, rows, row, w, out, co, at, u), x += TILE;
+                } else if (TILE == 16 && left % (TILE / 2) == 0) {
+                    conv_tile(TILE / 2, a, c, K, rows, row, w, out, co, at, u), x += TILE / 2;
+                } else if (left == 8 || left == 4) {
                     conv_tile(4, a, c, K, rows, row, w, out, co, at, u), x += 4;
                 } else if (left % 6 == 0) {
                     conv_tile(6, a, c, K, rows, row, w, out, co, at, u), x += 6;
@@ -97,21 +113,21 @@ static void first_conv(const float *in, int H, int W, const float *w, float *out
 
 INLINE void grad_tile(const int P, const float *in, int c, int line, const float *g, int co, int W,
                       int lines, float *dw) {
-    v8 acc[6][2];
+    sums acc[TILE][VECTORS];
     for (int p = 0; p < P; p++)
-        for (int j = 0; j < 2; j++) acc[p][j] = *(v8 *)(dw + p * co + 8 * j);
+        for (int j = 0; j < VECTORS; j++) acc[p][j] = *(sums *)(dw + p * co + LANES * j);
     for (int y = 0; y < lines; y++, in += line, g += (W + 2) * co)
         for (int x = 0; x < W; x++) {
-            v8 g0 = *(v8 *)(g + x * co), g1 = *(v8 *)(g + x * co + 8);
-#pragma GCC unroll 6
+            sums gradient[VECTORS];
+            for (int j = 0; j < VECTORS; j++) gradient[j] = *(sums *)(g + x * co + LANES * j);
+#pragma GCC unroll 16
             for (int p = 0; p < P; p++) {
                 float a = in[x * c + p];
-                acc[p][0] += a * g0;
-                acc[p][1] += a * g1;
+                for (int j = 0; j < VECTORS; j++) acc[p][j] += a * gradient[j];
             }
         }
     for (int p = 0; p < P; p++)
-        for (int j = 0; j < 2; j++) *(v8 *)(dw + p * co + 8 * j) = acc[p][j];
+        for (int j = 0; j < VECTORS; j++) *(sums *)(dw + p * co + LANES * j) = acc[p][j];
 }
 
 // Adds to the weights' gradient dw [ky][kx][ci][co], and to the bias' gradient that follows it; a few
@@ -127,7 +143,9 @@ INLINE void conv_grad_any(const float *in, const int c, const int rows, int H, i
                 for (int k = 0; k < K;) {
                     const float *a = in + (y + ky) * line + k;
                     float *d = dw + (ky * K + k) * co + b;
-                    if (K - k == 3) {
+                    if (TILE == 16 && (K - k) % TILE == 0) {
+                        grad_tile(TILE, a, c, line, gy + b, co, W, lines, d), k += TILE;
+                    } else if (K - k == 3) {
                         grad_tile(3, a, c, line, gy + b, co, W, lines, d), k += 3;
                     } else if (K - k == 9) {
                         grad_tile(5, a, c, line, gy + b, co, W, lines, d), k += 5;
