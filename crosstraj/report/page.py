@@ -39,6 +39,7 @@ from crosstraj.report.reading import RunData, find_runs, read_run
 from crosstraj.report.sections import aggregates, levels, returns, split
 from crosstraj.report.sections.aggregates import Aggregates
 from crosstraj.report.sections.headline import headline, one_run
+from crosstraj.report.sections.later import later_returns
 from crosstraj.report.statistics import CONFIDENCE, RESAMPLES, profile
 
 Files = dict[str, bytes]  # by their place below the output directory
@@ -136,7 +137,7 @@ def _compared(comparison: Comparison, index: int, files: Files) -> list[Block]:
         several = comparison.finished_runs > 1  # or there is nothing to aggregate
         blocks += _pictures(comparison, found if several else None, picture)
     if comparison.finished_runs == 1:
-        blocks += one_run(comparison)
+        blocks += [*one_run(comparison), *later_returns(comparison)]
     else:
         blocks += _tables(comparison, found)
     if said := named(comparison):
@@ -167,6 +168,7 @@ def _tables(comparison: Comparison, found: Aggregates | None) -> list[Block]:
     blocks += [Heading("What was run", 3), *returns.variants(comparison)]
     if comparison.judged:
         blocks += [Heading("Returns", 3), *returns.returns(comparison)]
+        blocks += later_returns(comparison)
         blocks += [*returns.seen_and_gap(comparison), *returns.normalised_returns(comparison)]
     return blocks
 

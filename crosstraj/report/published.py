@@ -1,4 +1,7 @@
-"""Published numbers that our runs are held against; facts only, with their budgets."""
+"""Published numbers that our runs are held against; facts only, with their budgets.
+
+`published_later.py` has those of methods that are not in the CTRL paper.
+"""
 
 import math
 from collections.abc import Mapping
@@ -13,7 +16,7 @@ class Published(NamedTuple):
 Column = dict[str, Published]  # by game
 
 
-def _columns(names: tuple[str, ...], text: str) -> dict[str, Column]:
+def read_columns(names: tuple[str, ...], text: str) -> dict[str, Column]:
     """A printed table, game by game, as columns."""
     rows = {game: cells for game, *cells in map(str.split, text.strip().splitlines())}
     return {
@@ -26,7 +29,7 @@ def _columns(names: tuple[str, ...], text: str) -> dict[str, Column]:
 
 # CTRL paper, main table: unseen return after 8M frames, standard deviation over 10 seeds.
 PAPER_FRAMES, PAPER_SEEDS = 8_000_000, 10
-PAPER = _columns(
+PAPER = read_columns(
     ("PPO", "DAAC", "DBC", "PSE random", "PSE trained", "DIAYN", "Proto-RL", "CURL", "CTRL"),
     """
 bigfish   2.3±0.1 4.3±0.3 1.8±0.1 2.3±0.1 1.8±0.2 2.2±0.1 2.4±0.1 2.2±0.2 4.7±0.2
@@ -50,7 +53,7 @@ starpilot 4.7±0.2 4.1±0.2 2.8±0.1 3.2±0.2 3.0±0.1 5.8±0.6 5.2±0.2 5.0±0.
 
 # CTRL paper, ablations: the same measure over 3 seeds.
 ABLATION_SEEDS = 3
-ABLATIONS = _columns(
+ABLATIONS = read_columns(
     ("CTRL consecutive T", "CTRL no action", "CTRL no cluster", "CTRL no pred"),
     """
 bigfish   3.9±0.3 3.2±0.3 2.5±0.3 3.7±0.1
@@ -174,6 +177,7 @@ METHOD_COLUMNS = {
     "curl": ("CURL",),
     "ctrl": ("CTRL",),
 }
+OWN_POLICY = {"daac": "daac", "idaac": "daac", "ppg": "ppg"}  # of the others: PPO
 ABLATED: dict[tuple[str, object], str] = {  # a value of CTRL's objective -> the paper's name for it
     ("sampling", "consecutive"): "CTRL consecutive T",
     ("action_conditioning", False): "CTRL no action",
@@ -182,9 +186,27 @@ ABLATED: dict[tuple[str, object], str] = {  # a value of CTRL's objective -> the
 }
 
 
+def additions(config: Mapping[str, Any]) -> set[str]:
+    """What a run has on top of its method or lacks of it: each makes another method of it."""
+    own_policy = OWN_POLICY.get(config["method"], "ppo")
+    objective, training = config.get("objective", {}), config.get("representation", {})
+    there = {
+        "pooling": config.get("pooling", "none") != "none",  # mean: Impoola
+        "memory": config.get("memory", "none") != "none",
+        "replay": config.get("replay", {}).get("levels", False),  # PLR
+        "policy": config.get("policy", {}).get("kind", own_policy) != own_policy,
+        "start": bool(config.get("start")),  # weights of another run
+        "frozen": config.get("encoder_grad") == "none",
+        "idle": bool(objective) and 0 in (objective.get("weight"), training.get("weight")),
+    }
+    return {name for name, holds in there.items() if holds}
+
+
 def paper_columns(config: Mapping[str, Any]) -> dict[str, Column]:
     """The paper's columns for a run's method; none where CTRL is ablated in two ways at once."""
     method, objective = config["method"], config.get("objective", {})
+    if additions(config):
+        return {}
     if method == "pse" and objective.get("policies") == "pretrained":
         return {"PSE trained": PAPER["PSE trained"]}
     ablated = [name for (key, value), name in ABLATED.items() if objective.get(key, ()) == value]

@@ -72,18 +72,22 @@ class Beside(NamedTuple):
     column: Column
 
 
+def as_published(comparison: Comparison) -> bool:
+    """Whether the levels are those that all published numbers are about."""
+    procgen = comparison.task["procgen"]
+    return (procgen.get("mode"), procgen.get("train_levels")) == ("easy", 200)
+
+
 def published(comparison: Comparison) -> list[tuple[Variant, list[Beside]]]:
     """Each judged variant with the columns to put after it: those of its method, once."""
-    procgen = comparison.task["procgen"]
-    theirs = (procgen.get("mode"), procgen.get("train_levels")) == ("easy", 200)
+    theirs = as_published(comparison)
     found: list[tuple[Variant, list[Beside]]] = []
     done: set[str] = set()
     for variant in reversed(comparison.judged):
         columns = paper_columns(variant.config) if theirs else {}
         beside = [Beside(f"{name}, paper", c) for name, c in columns.items() if name not in done]
-        if theirs and variant.config["method"] == "ppo" and "ppo" not in done:
+        if "PPO" in columns and "PPO" not in done:
             beside += _openai(comparison)
-            done.add("ppo")
         done |= set(columns)
         found.insert(0, (variant, beside))
     return found
