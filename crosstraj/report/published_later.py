@@ -11,7 +11,7 @@ from typing import Any
 from crosstraj.report.published import RELEASED_DAAC, Published, additions, read_columns
 
 LATER_FRAMES = 25_000_000
-# PPO and PPG: from the scores of 10 runs that came with rliable (gs://rl-benchmark-data/procgen),
+# PPO and PPG: from the scores of 10 runs that came with rliable,
 # where the authors of IDAAC gave them; sample deviation. IDAAC and UCB-DrAC: as the CLOP paper
 # prints them, without a number of seeds; its IDAAC agrees with the curves of IDAAC's authors (10
 # seeds), which rliable's runs of IDAAC exceed (bigfish 21.1). PLR: its paper's table, 10 seeds.
