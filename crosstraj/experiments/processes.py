@@ -26,7 +26,7 @@ class Failed(Refusal):
     """Some runs failed; the exit code is theirs if they agree."""
 
     def __init__(self, codes: dict[str, int], total: int) -> None:
-        several = ", ".join(f"{name} (exit code {code})" for name, code in codes.items())
+        several = ", ".join(f"{name} (exit code {codes[name]})" for name in sorted(codes))
         super().__init__(
             f"{len(codes)} of {total} runs failed: {several}; the same command tries them again"
         )
