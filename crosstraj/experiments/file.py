@@ -10,6 +10,7 @@
     table = "returns"               # see tables/kinds.py; this is the default
     judge = "T = 2"                 # the variant that `returns` or `about` holds against each other
     baseline = "frozen"             # the variant that `paired` or `screen` holds all others against
+                                    # (a rule for stopping `paired` early, [look]: see look.py)
     levels = "unseen"               # what tables judge by: unseen, the default, or validation
     quick = 0.01                    # the --scale of --quick: a trial within minutes
 
@@ -40,6 +41,7 @@ from typing import Any
 from crosstraj.config.methods import METHODS, PRESETS
 from crosstraj.errors import BadInput, unknown
 from crosstraj.experiments.cluster.needs import needs_of
+from crosstraj.experiments.look import look_of
 from crosstraj.experiments.plan import Experiment, Values, chosen
 from crosstraj.experiments.tables.kinds import TABLES, check_table
 
@@ -55,6 +57,7 @@ KEYS: dict[str, type] = {
     "judge": str,
     "baseline": str,
     "levels": str,
+    "look": dict,
     "experts": dict,
     "quick": float,
     "cluster": dict,
@@ -62,8 +65,8 @@ KEYS: dict[str, type] = {
     "variants": dict,
 }
 OPTIONAL = (
-    *("methods", "table", "judge", "baseline", "levels", "experts", "quick", "cluster", "base"),
-    "variants",
+    *("methods", "table", "judge", "baseline", "levels", "look", "experts", "quick", "cluster"),
+    *("base", "variants"),
 )
 RESERVED = {
     "env": "games",
@@ -133,6 +136,7 @@ def _experiment(given: dict[str, Any]) -> Experiment:
         given.get("judge", ""),
         given.get("baseline", ""),
         given.get("levels", "unseen"),
+        look_of(given, variants),
         given.get("experts", {}),
         given.get("cluster", {}),
     )

@@ -7,6 +7,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from crosstraj.experiments.look import Look
+
 Judged = Literal["unseen", "validation"]
 Value = bool | int | float | str | tuple[int | float | str, ...]
 Values = dict[str, Value]  # by dotted name
@@ -58,6 +60,7 @@ class Experiment:
     judge: str = ""  # the variant that is held against each other; none
     baseline: str = ""  # the variant that all others are paired with; none
     levels: Judged = "unseen"  # what variants are judged by, beside the levels they trained on
+    look: Look | None = None  # a rule for stopping early
     experts: dict[str, str] = field(default_factory=dict)  # the run that `screen` plays, by game
     cluster: dict[str, Any] = field(default_factory=dict)  # what --ray asks of a node for each run
     scale: float = 1.0

@@ -93,12 +93,12 @@ def sign_flip(gain: Matrix) -> float:
     return (as_far + found) / (len(bits) + found)
 
 
-def is_shown(found: Verdict) -> bool:
+def is_shown(found: Verdict, level: float = LEVEL) -> bool:
     """Is there a difference, by the test and by the interval alike?"""
-    return found.p <= LEVEL and not found.gain.low <= 0 <= found.gain.high
+    return found.p <= level and not found.gain.low <= 0 <= found.gain.high
 
 
-def in_words(variant: str, baseline: str, found: Verdict) -> str:
+def in_words(variant: str, baseline: str, found: Verdict, level: float = LEVEL) -> str:
     """What may be said: a gain or loss that is shown, or which gains are excluded; never "none"."""
     value, low, high = (f"{100 * entry:+.1f} %" for entry in found.gain)
     if not found.pairs:
@@ -107,7 +107,7 @@ def in_words(variant: str, baseline: str, found: Verdict) -> str:
     if math.isnan(found.gain.low):
         return f"{said}; one seed has no interval, so nothing is shown and nothing excluded."
     said += f" ({sure} interval {low} to {high}, p = {found.p:.2g}, {found.pairs} pairs)"
-    if is_shown(found):
+    if is_shown(found, level):
         return f"{said}: a {'gain' if found.gain.value > 0 else 'loss'} is shown."
     if found.gain.high <= 0:
         return f"{said}: no gain is shown; any gain is excluded at {sure} at this budget."

@@ -9,6 +9,9 @@ from crosstraj.cli.main import main
 from crosstraj.experiments.file import read
 from tests.experiments.files import FILES, SMALL, without, write
 
+PAIRED = SMALL.replace("seeds", "table = 'paired'\nbaseline = 'ppo narrow'\nseeds")
+LOOK = "\n[look]\nvariant = 'ppo wide'\nseeds = 1\nsuccess = 0.005\nfutility = 0.1\n"
+
 
 def test_runs_are_the_product_and_seeds_come_last(tmp_path: Path) -> None:
     runs = read(write(tmp_path)).runs()
@@ -95,6 +98,13 @@ def test_there_is_a_file_for_each_table_and_figure() -> None:
         (SMALL.replace("seeds", "levels = 'validtion'\nseeds"), "did you mean 'validation'?"),
         (SMALL.replace("seeds", "levels = 'validation'\nseeds"), "held_out = 'both'"),
         (SMALL.replace("seeds", "judge = 'frozen'\ntable = 'health'\nseeds"), "leave it out"),
+        (SMALL + LOOK, "look is for table = 'paired', and this is 'returns'; leave it out"),
+        (PAIRED + LOOK.replace("'ppo wide'", "'ppo wild'"), "did you mean 'ppo wide'?"),
+        (PAIRED + LOOK.replace("'ppo wide'", "'ppo narrow'"), "unknown variant for look"),
+        (PAIRED + LOOK.replace("seeds = 1", "seeds = 2"), "less than the 2 seeds there are"),
+        (PAIRED + LOOK.replace("0.005", "0.05"), "look.success=0.05: must be above 0"),
+        (PAIRED + LOOK.replace("0.1", "1"), "look.futility is missing or not a number with a"),
+        (PAIRED + LOOK.replace("futility", "futile"), "did you mean 'futility'?"),
         (SMALL + 'games = ["maze"]', "variants.frozen.games: 'maze' is not in games above"),
         (SMALL + "seeds = [1]", "variants.frozen.seeds: 1 is not in seeds above"),
         (SMALL.replace("seeds", "table = 'split'\nseeds"), "named `X joint` and `X split`"),

@@ -51,11 +51,12 @@ def check_table(given: dict[str, Any], table: str, variants: dict[str, Values]) 
         raise unknown("levels", levels, get_args(Judged))
     if table not in UNJUDGED:
         _check_levels(levels, variants)
-    for key, only in (("judge", JUDGED), ("baseline", ("paired", "screen"))):
+    asked = (("judge", JUDGED), ("baseline", ("paired", "screen")), ("look", ("paired",)))
+    for key, only in asked:
         if key in given and table not in only:
             tables = " or ".join(map(repr, only))
             raise BadInput(f"{key} is for table = {tables}, and this is {table!r}; leave it out")
-        if key in given and given[key] not in variants:
+        if key != "look" and key in given and given[key] not in variants:
             raise unknown(f"variant for {key}", given[key], variants)
     if table in ("paired", "screen") and "baseline" not in given:
         raise BadInput(

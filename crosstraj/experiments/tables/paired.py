@@ -1,7 +1,9 @@
 """The table `paired`: what each variant gains over the baseline, pair by pair, and in words."""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from crosstraj.experiments.look import Look
 from crosstraj.experiments.plan import Experiment
 from crosstraj.experiments.tables.page import heading, write_page
 from crosstraj.experiments.tables.results import Result
@@ -9,7 +11,15 @@ from crosstraj.experiments.tables.returns import by_cell, details, draw, notes
 from crosstraj.experiments.tables.scores import returns_of
 from crosstraj.report.cells import NONE, number, with_interval
 from crosstraj.report.document import marked_table
-from crosstraj.report.permutation import EXACT, Verdict, in_words, is_shown, verdict
+from crosstraj.report.permutation import (
+    EXACT,
+    LEVEL,
+    Returns,
+    Verdict,
+    in_words,
+    is_shown,
+    verdict,
+)
 from crosstraj.report.statistics import RESAMPLES, Estimate, spread
 
 MEANING = (
@@ -35,8 +45,13 @@ def paired(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
         for variant in dict.fromkeys(variant for variant, _ in cells)
         if variant != plan.baseline
     }
-    said = [f"- {in_words(variant, plan.baseline, one)}" for variant, one in found.items()]
-    parts = [heading(plan, results), gains(plan.baseline, games, found), "\n".join(said)]
+    level = LEVEL - (plan.look.success if plan.look else 0)  # what the look may take is taken here
+    said = [f"- {in_words(variant, plan.baseline, one, level)}" for variant, one in found.items()]
+    parts = [heading(plan, results), gains(plan.baseline, games, found, level), "\n".join(said)]
+    if plan.look:
+        early = at_look(plan.look, plan.seeds, returns_of(cells, plan.look.variant, games))
+        before = at_look(plan.look, plan.seeds, baseline)
+        parts.append(look_in_words(plan.look, plan.baseline, early, before, chance))
     parts += [ground(plan.baseline, baseline, chance), MEANING, *left_out(found)]
     parts += [details(cells, plan.levels), notes(results, plan.levels)]
     values = {
@@ -51,7 +66,37 @@ def paired(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
     return [*write_page(out, parts, values), draw(plan, cells, out / "figure.png")]
 
 
-def gains(baseline: str, games: list[str], found: dict[str, Verdict]) -> str:
+def at_look(look: Look, seeds: Sequence[int], returns: Returns) -> Returns:
+    """The returns of the seeds that the look is at."""
+    first = seeds[: look.seeds]
+    return {game: {s: r for s, r in row.items() if s in first} for game, row in returns.items()}
+
+
+def look_in_words(
+    look: Look, baseline: str, ours: Returns, theirs: Returns, chance: Mapping[str, float]
+) -> str:
+    """What the rule says of the seeds that the look is at, or that it is too early for it."""
+    done = sum(len(row.keys() & theirs[game].keys()) for game, row in ours.items())
+    due = look.seeds * len(theirs)
+    said = (
+        f"**The look** at {look.variant} over {baseline} after {look.seeds} seeds, by the rule of "
+        f"the file: stop for success at p <= {look.success}, stop for futility where a gain above "
+        f"{100 * look.futility:g} % is excluded; otherwise p <= {LEVEL - look.success:g} counts at "
+        "the end. "
+    )
+    if done < due:
+        return f"{said}It is too early for it: {done} of {due} pairs are finished."
+    found = verdict(ours, theirs, chance)
+    if is_shown(found, look.success):
+        outcome = "stop: a difference is shown"
+    elif found.gain.high < look.futility:
+        outcome = "stop: more runs would not find a gain of that size"
+    else:
+        outcome = "go on to the end"
+    return f"{said}It says: **{outcome}** ({percent(*found.gain)} %, p = {found.p:.2g})."
+
+
+def gains(baseline: str, games: list[str], found: dict[str, Verdict], level: float) -> str:
     """A line per variant: gain by game, gain of all with its interval, p, pairs."""
     head = (f"gain over {baseline}, %", *games, "all games", "p", "pairs")
     lines = []
@@ -59,7 +104,7 @@ def gains(baseline: str, games: list[str], found: dict[str, Verdict]) -> str:
         shown = [percent(one.by_game[g]) if g in one.by_game else NONE for g in games]
         whole = percent(*one.gain) if one.pairs else NONE
         p = f"{one.p:.2g}" if one.pairs else NONE
-        whole = f"**{whole}**" if is_shown(one) else whole
+        whole = f"**{whole}**" if is_shown(one, level) else whole
         lines.append([variant, *shown, whole, p, str(one.pairs)])
     return marked_table(head, lines)
 

@@ -7,7 +7,11 @@ from pathlib import Path
 import pytest
 
 from crosstraj.experiments.jobs import prepare
+from crosstraj.experiments.look import Look
 from crosstraj.experiments.tables.make import make_table
+from crosstraj.experiments.tables.paired import at_look, look_in_words
+from crosstraj.report.permutation import Verdict, in_words
+from crosstraj.report.statistics import Estimate
 from crosstraj.runs.shipped import file_of
 from tests.experiments.tables.runs import FROZEN, PPO, fill, judged, plan_of, update
 
@@ -42,3 +46,37 @@ def test_the_paired_table_says_what_is_gained_over_the_baseline_and_what_is_excl
     found = json.loads(written[1].read_text())
     assert found["verdicts"]["b"]["p"] == 0.5  # 4 pairs, two of them 0: 8 of 16 patterns
     assert found["random"] == {"bigfish": 1.5, "coinrun": 2.5}
+
+
+GAMES, SEEDS = ("bigfish", "coinrun", "starpilot"), (10, 11, 12, 13, 14)
+LOOK = Look("b", seeds=3, success=0.005, futility=0.05)
+ZERO = dict.fromkeys(GAMES, 0.0)
+
+
+def returns(*by_seed: float) -> dict[str, dict[int, float]]:
+    """The same returns in every game."""
+    return {game: dict(zip(SEEDS, by_seed, strict=False)) for game in GAMES}
+
+
+@pytest.mark.parametrize(
+    ("ours", "says"),
+    [
+        # Nine pairs of one sign: 2 of 512 patterns are as far. What came after is not looked at.
+        (returns(11, 11, 11, 0, 0), "stop: a difference is shown** (+10.0 [+10.0, +10.0] %, p = 0"),
+        (returns(9, 9, 9), "stop: a difference is shown** (-10.0 [-10.0, -10.0] %, p = 0"),
+        (returns(10.4, 9.7, 10.1), "stop: more runs would not find a gain of that size"),
+        (returns(12, 10, 9), "go on to the end"),
+        (returns(11, 11), "too early for it: 6 of 9 pairs are finished"),
+    ],
+)
+def test_the_look_follows_its_rule(ours: dict[str, dict[int, float]], says: str) -> None:
+    theirs = at_look(LOOK, SEEDS, returns(10, 10, 10, 10, 10))
+    words = look_in_words(LOOK, "a", at_look(LOOK, SEEDS, ours), theirs, ZERO)
+    assert says in words
+    assert "p <= 0.045 counts at the end" in words
+
+
+def test_what_the_look_may_take_is_taken_from_the_end() -> None:
+    found = Verdict(Estimate(0.1, 0.02, 0.2), 6 / 128, {"bigfish": 0.1}, 7, {})
+    assert "a gain is shown" in in_words("b", "a", found)
+    assert "no gain is shown" in in_words("b", "a", found, level=0.05 - LOOK.success)
