@@ -35,8 +35,8 @@ PARTS = {
     " 5c1db45 2d1f6cd b63a1e8 c561c81 0863c0c baec366 f4492aa 5204895 58b4ab7",
     "a memory": "702bd70 21cb698 20b6651 91716a3",
     "situations": "f51ce49",
-    "screens, precisions, costs in tables": "b6cc1bc 7141cd0 e304f4f",
-    "methods of today": "558b8f7 1867285 06075f1 2ebb138 2e550a8 6aca2b5 6d396e6",
+    "screens, precisions, costs in tables, a look": "b6cc1bc 7141cd0 e304f4f a2374a5",
+    "methods of today": "558b8f7 1867285 06075f1 2ebb138 2e550a8 6aca2b5 6d396e6 b5eb7ba",
     "level replay": "30d51d2 8f11fd4 14fa77f",
 }
 
