@@ -39,6 +39,7 @@ def company(lens: Lens, tiles: Sequence[Sequence[Moment]]) -> list[list[Company]
         LIBRARY,
         keypoints=keypoints,
         span=keypoints,
+        to_end=False,  # nobody asks for their returns
     )
     clusters = lens.embed(joined(own, library)).clusters
     assert clusters is not None  # it has prototypes

@@ -92,25 +92,38 @@ class Lens:
         return Embedding(v.numpy(), prototype_clusters(v, self.clustering), health, by_stretch)
 
     def features(self, views: Views, shown: Callable[[int], None]) -> tuple[Tensor, Tensor]:
-        """Of all frames: what the objective reads [B, T, F], and what the heads read [B T, D]."""
+        """Of all frames: what the objective reads [B, T, F], and what the heads read [B T, D].
+
+        A frame that is in several views of its trajectory is encoded once.
+        """
         machine, agent = self.trained.configuration.machine, self.trained.agent
         encode = Encode(agent.encoder, live=False, piece=machine.piece)
-        played = (torch.from_numpy(array).flatten(0, 1) for array in (views.frames, views.memory))
+        played = [torch.from_numpy(array).flatten(0, 1) for array in (views.frames, views.memory)]
+        first, place = distinct(views)
         parts, read = list[Tensor](), list[Tensor]()
-        for part, memory in zip(*(array.split(1024) for array in played), strict=True):
-            frames = remembering(part.to(machine.device), memory.to(machine.device))
+        for rows in first.split(1024):
+            part, memory = (array.index_select(0, rows).to(machine.device) for array in played)
+            frames = remembering(part, memory)
             parts.append(encode(frames).cpu())
             # Cut at the map, the heads have a last layer of their own.
             own = agent.split_at == "conv"
             read.append(agent.top(agent.read(encode, frames)).cpu() if own else parts[-1])
-            shown(len(part))
-        return torch.cat(parts).unflatten(0, views.action.shape), torch.cat(read)
+            shown(len(rows))
+        features, seen = (torch.cat(found).index_select(0, place) for found in (parts, read))
+        return features.unflatten(0, views.action.shape), seen
 
     def project(self, features: Tensor, views: Views, clustering: Clustering) -> Tensor:
         """v [B, D] of features [B, T, F]."""
         device = self.trained.configuration.machine.device
         action = torch.from_numpy(views.action).to(device)
         return clustering.embed(features.to(device), action).cpu()
+
+
+def distinct(views: Views) -> tuple[Tensor, Tensor]:
+    """Of the B T frames: one place of each, by trajectory and step; and which of these each is."""
+    frame = views.trajectory[:, None] * (views.step.max() + 1) + views.step
+    _, first, place = np.unique(frame.ravel(), return_index=True, return_inverse=True)
+    return torch.from_numpy(first), torch.from_numpy(place)
 
 
 def episodes(views: Views) -> tuple[NDArray[np.int64], ...]:

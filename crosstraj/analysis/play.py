@@ -131,9 +131,10 @@ def play(
     draws: np.random.Generator,
     greedy: bool = False,
     device: str = "cpu",
+    to_end: bool = True,
     shown: Callable[[int], None] = lambda count: None,
 ) -> list[_View]:
-    """Views until the film [B, T, H, W, C] is full; open episodes are then played to their end."""
+    """Views until the film [B, T, H, W, C] is full; open episodes are then played `to_end`."""
     envs, (count, keypoints) = pool.envs.num_envs, film.shape[:2]
     obs, level = pool.rewind()
     followed = Followed(skills, envs, device, rng)
@@ -143,7 +144,7 @@ def play(
     cut, late, waited = 0, 0, 0
     while True:
         record = cut < count
-        playing = np.array([record or bool(row.views) for row in rows])
+        playing = np.array([record or (to_end and bool(row.views)) for row in rows])
         waited += not record
         late = late + 1 if record else 0
         if not playing.any() or waited > PATIENCE or late > 4 * PATIENCE:
@@ -199,9 +200,13 @@ def collect(
     *,
     keypoints: int,
     span: int,
+    to_end: bool = True,
     shown: Callable[[int], None] = lambda count: None,
 ) -> Views:
-    """`count` views, half of them from seen levels and half from unseen ones."""
+    """`count` views, half of them from seen levels and half from unseen ones.
+
+    to_end: play open episodes on, for the returns and lengths of their views.
+    """
     config, half = examiner.config, (count + 1) // 2
     image = examiner.pool("seen").envs.single_observation_space.shape or ()
     # One copy of the frames only: they are most of the memory.
@@ -217,6 +222,7 @@ def collect(
             draws=np.random.default_rng(derived_seed(config.seed, ANALYSES, index)),
             greedy=config.evaluation.greedy,
             device=config.machine.device,
+            to_end=to_end,
             shown=shown,
         )
         for index, split in enumerate(SIDES)

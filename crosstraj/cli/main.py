@@ -3,6 +3,8 @@
 Nothing heavy is imported here, so that `--help` and `methods` answer at once.
 """
 
+import atexit
+import gc
 import importlib
 import os
 import sys
@@ -37,6 +39,8 @@ COMMANDS = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code."""
+    if arguments is None:  # Else it would look for garbage in all of torch before the process ends.
+        atexit.register(gc.freeze)
     name, *rest = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     try:
         if any(word.partition("=")[0] == "--with" for word in rest):

@@ -1,5 +1,8 @@
 """`crosstraj watch`."""
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -41,9 +44,10 @@ class WatchArguments:
 def watch(arguments: list[str]) -> None:
     """Watch an agent play levels it was trained on and levels it has never seen, side by side."""
     given = parse(WatchArguments, "watch", watch.__doc__, arguments)
-    from crosstraj.analysis.output import Output
-    from crosstraj.analysis.watching import Scene, watch_live
-    from crosstraj.analysis.watching import watch as watch_run
+    with uncollected():
+        from crosstraj.analysis.output import Output
+        from crosstraj.analysis.watching import Scene, watch_live
+        from crosstraj.analysis.watching import watch as watch_run
 
     scene = Scene(
         *(given.seen, given.unseen, given.steps, given.fps),
@@ -56,4 +60,15 @@ def watch(arguments: list[str]) -> None:
     out = given.out or place_in(run, f"watch.{given.format}")
     if out.is_dir() and not out.is_symlink():
         raise BadInput(f"--out {out} is a directory; give the file to write, such as clip.webp")
-    print(watch_run(run, scene, Output(out.parent), out.name))
+    with uncollected():
+        print(watch_run(run, scene, Output(out.parent), out.name))
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Python does not look for garbage in the block: it would find none, and take half a second."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

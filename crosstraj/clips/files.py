@@ -14,10 +14,11 @@ from crosstraj.errors import BadInput
 Kind = Literal["webp", "gif", "mp4"]
 QUALITIES = (5, 10, 15, 20, 30, 45, 60, 75)  # WebP's; the last that keeps to the budget
 METHOD = 2  # WebP's; 0 is faster and a tenth larger, 4 slower and no smaller worth the time
-BUDGET = 0.033  # bytes per pixel: 300 pictures of 2 x 2 tiles with their clusters: below 3 MB
+BUDGET = 0.031  # bytes per pixel: 300 pictures of 2 x 2 tiles with their clusters: below 3 MB
 COLOURS = 64  # a GIF's palette; more cost bytes and show little
 SAMPLE = 16  # pictures whose colours speak for all
-RUN, RUNS = 10, 2  # pictures in a row, and such rows, whose size speaks for all
+KEY = 5  # every fifth picture of a WebP is whole; of the others it has what has changed
+RUNS = 3  # so many rows of KEY pictures: their size speaks for all
 
 
 def kind_of(name: str) -> Kind:
@@ -35,7 +36,7 @@ def encode(pictures: Iterable[Image.Image], kind: Kind, fps: int) -> bytes:
     match kind:
         case "webp":
             whole = list(pictures)
-            return _animated(whole, "webp", fps, quality=_quality(whole), method=METHOD)
+            return _webp(whole, fps, _quality(whole))
         case "gif":
             return _animated(_few_colours(list(pictures)), "gif", fps, optimize=False)
         case "mp4":
@@ -52,19 +53,23 @@ def _animated(pictures: list[Image.Image], form: str, fps: int, **how: object) -
     return file.getvalue()
 
 
+def _webp(pictures: list[Image.Image], fps: int, quality: int) -> bytes:
+    # kmin just below kmax: the encoder tries both ways for one picture in KEY, not for each.
+    return _animated(pictures, "webp", fps, quality=quality, method=METHOD, kmin=KEY - 1, kmax=KEY)
+
+
 def _quality(pictures: list[Image.Image]) -> int:
     """The best quality that keeps to the budget: a tiled background takes little, a lawn a lot.
 
-    Rows of pictures, because a WebP has of most pictures what has changed since the last.
+    Rows of pictures, from one whole picture to the next.
     """
-    starts = {max(0, len(pictures) - RUN) * row // (RUNS - 1) for row in range(RUNS)}
-    sample = [pictures[start : start + RUN] for start in starts]
+    starts = {max(0, len(pictures) - KEY) * row // (RUNS - 1) for row in range(RUNS)}
+    sample = [pictures[start : start + KEY] for start in starts]
     width, height = pictures[0].size
     budget = BUDGET * width * height * sum(map(len, sample))
 
     def size(quality: int) -> int:
-        files = (_animated(row, "webp", 1, quality=quality, method=METHOD) for row in sample)
-        return sum(map(len, files))
+        return sum(len(_webp(row, 1, quality)) for row in sample)
 
     return QUALITIES[max(0, bisect_right(QUALITIES, budget, key=size) - 1)]
 

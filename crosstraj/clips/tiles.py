@@ -175,11 +175,8 @@ def sparkline(
     (left, top), (low, high) = corner, limits
     draw = ImageDraw.Draw(picture)
     draw.rectangle((left, top, left + SPARK, top + height), fill=PANEL)
-    reach = height - 4
-    points = [
-        (left + x, top + height - 2 - round((value - low) / (high - low) * reach))
-        for x, value in enumerate(values)
-    ]
+    bottom, scale = top + height - 2, (height - 4) / (high - low)
+    points = [(left + x, bottom - round((value - low) * scale)) for x, value in enumerate(values)]
     if len(points) > 1:
         draw.line(points, fill=FAINT, width=1)
     x, y = points[-1]
@@ -201,9 +198,14 @@ def company(picture: Image.Image, corner: tuple[int, int], place: Layout, found:
 
 
 def shrunk(frame: Picture, side: int) -> Image.Image:
-    return Image.fromarray(np.ascontiguousarray(frame)).resize(
-        (side, side), Image.Resampling.BILINEAR
-    )
+    height, width = frame.shape[:2]
+    return _shrunk(frame.tobytes(), (width, height), side)
+
+
+@lru_cache(maxsize=1024)
+def _shrunk(pixels: bytes, size: tuple[int, int], side: int) -> Image.Image:
+    """The frames of a cluster come again whenever the agent does."""
+    return Image.frombytes("RGB", size, pixels).resize((side, side), Image.Resampling.BILINEAR)
 
 
 def write(

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from crosstraj.nn.heads import linear
+from crosstraj.nn.heads import linear, undrawn
 from crosstraj.nn.memory import Frames, Histories
 from crosstraj.nn.native import Shape, Trunk
 
@@ -35,7 +35,9 @@ SHAPES: dict[ImpalaKind, Shape] = {
 
 def convolution(inputs: int, outputs: int, stride: int, rng: torch.Generator) -> nn.Conv2d:
     """A 3x3 convolution with Xavier-uniform weights and zero bias, drawn from `rng` alone."""
-    layer = nn.utils.skip_init(nn.Conv2d, inputs, outputs, 3, stride=stride, padding=1)
+    with undrawn():
+        layer = nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1)
+    assert layer.bias is not None  # for the type checker
     nn.init.xavier_uniform_(layer.weight, generator=rng)
     nn.init.zeros_(layer.bias)
     return layer

@@ -13,9 +13,20 @@ HeadNorm = Literal["none", "batch", "layer"]
 ViewEncoder = Literal["mlp", "rnn"]
 
 
+@contextmanager
+def undrawn() -> Iterator[None]:
+    """Layers made in the block leave torch's global generator as it was; give them values after.
+
+    `nn.utils.skip_init` would draw nothing at all, but it imports sympy, for half a second.
+    """
+    with torch.random.fork_rng(devices=[]):
+        yield
+
+
 def linear(inputs: int, outputs: int, gain: float, rng: torch.Generator) -> nn.Linear:
     """A linear layer with orthogonal weights and zero bias, drawn from `rng` alone."""
-    layer = nn.utils.skip_init(nn.Linear, inputs, outputs)
+    with undrawn():
+        layer = nn.Linear(inputs, outputs)
     nn.init.orthogonal_(layer.weight, gain, generator=rng)
     nn.init.zeros_(layer.bias)
     return layer
@@ -102,8 +113,8 @@ def projection(inputs: int, width: int, norm: HeadNorm, rng: torch.Generator) ->
 
 def gru(inputs: int, width: int, rng: torch.Generator, *, batch_first: bool = False) -> nn.GRU:
     """A GRU with orthogonal matrices, one per gate, and zero biases, drawn from `rng` alone."""
-    cell = nn.GRU(inputs, width, batch_first=batch_first, device="meta")
-    cell = cell.to_empty(device="cpu")  # skip_init does not know recurrent layers
+    with undrawn():
+        cell = nn.GRU(inputs, width, batch_first=batch_first)
     for name, weight in cell.named_parameters():
         if name.startswith("bias"):
             nn.init.zeros_(weight)

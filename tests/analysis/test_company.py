@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from crosstraj.analysis.company import company, others, views_of
-from crosstraj.analysis.embed import Lens
+from crosstraj.analysis.embed import Lens, distinct
 from crosstraj.clips.scenes import Moment
 from crosstraj.learning.load import load
 
@@ -25,6 +25,16 @@ def test_views_are_the_last_steps_of_their_own_episode():
     assert views.action.tolist() == [[0, 1], [2, 3]] * 2
     assert views.level.tolist() == [5, 6, 5, 6]
     assert views.trajectory.tolist() == [0, 1, 2, 3]
+
+
+def test_a_frame_that_is_in_several_views_is_encoded_once():
+    """Tiles play the same steps of their own episodes: those are other frames."""
+    tiles = [[moment(5, 0, step, 10 * tile + step) for step in range(4)] for tile in range(2)]
+    views = views_of(tiles, 3)[1]
+    first, place = distinct(views)
+    frames = views.frames[..., 0, 0, 0].ravel()
+    assert frames[first.numpy()].tolist() == [0, 1, 2, 3, 10, 11, 12, 13]
+    assert frames[first.numpy()][place.numpy()].tolist() == frames.tolist()
 
 
 def test_company_is_of_the_same_cluster_and_of_other_levels_one_of_each():

@@ -17,7 +17,9 @@ from crosstraj.learning.evaluation import Pool
 from tests.learning.scripted import NO_SKILLS, SIDE, Scripted, Still
 
 
-def cut(script: list[list[int]], count: int, keypoints: int = 2, span: int = 0) -> Views:
+def cut(
+    script: list[list[int]], count: int, keypoints: int = 2, span: int = 0, to_end: bool = True
+) -> Views:
     """Views of scripted episodes; the other split has one view, of episodes of 50 steps."""
     pools = [Pool(Scripted(rows), 0) for rows in (script, [[50]])]
     film = np.zeros((count + 1, keypoints, SIDE, SIDE, 1), np.uint8)
@@ -30,6 +32,7 @@ def cut(script: list[list[int]], count: int, keypoints: int = 2, span: int = 0) 
             span=span or keypoints,
             rng=torch.Generator().manual_seed(0),
             draws=np.random.default_rng(0),
+            to_end=to_end,
         )
         for pool, part in zip(pools, (film[:count], film[count:]), strict=True)
     ]
@@ -67,6 +70,15 @@ def test_open_episodes_are_played_to_their_end_without_further_views():
     assert len(shown(views)) == 3
     assert views.return_to_go[:3].tolist() == [9, 7, 7]
     assert views.length[:3].tolist() == [9, 9, 7]
+
+
+def test_without_their_ends_the_views_are_the_same_and_know_those_ends_alone_that_came():
+    script = [[9, 9], [3, 9]]
+    whole, early = cut(script, 5), cut(script, 5, to_end=False)
+    assert shown(early) == shown(whole)
+    assert early.trajectory.tolist() == whole.trajectory.tolist()
+    assert whole.length[:5].tolist() == [9, 9, 9, 3, 9]
+    assert early.length[:5].tolist() == [-1, -1, -1, 3, -1]
 
 
 def test_an_episode_without_an_end_has_no_return():
