@@ -32,7 +32,8 @@ PARTS = {
     "runs at a glance": "9abf0f9",
     "losses in other agents": "3814f1a 55d7f77 342b22d 93ddd31",
     "watch, export, first run": "5841550 0e04d2e db9df30 623753d 13435fe ebf6578 2ffc20a 45ac2d6"
-    " 5c1db45 2d1f6cd b63a1e8 c561c81 0863c0c baec366 f4492aa 5204895 58b4ab7",
+    " 5c1db45 2d1f6cd b63a1e8 c561c81 0863c0c baec366 f4492aa 5204895 58b4ab7 07caac1 272c050"
+    " 8447e71 aea0a25 8eadc4f",
     "a memory": "702bd70 21cb698 20b6651 91716a3",
     "situations": "f51ce49",
     "screens, precisions, costs in tables, a look": "b6cc1bc 7141cd0 e304f4f a2374a5",
