@@ -41,7 +41,7 @@ from typing import Any
 from crosstraj.config.methods import METHODS, PRESETS
 from crosstraj.errors import BadInput, unknown
 from crosstraj.experiments.cluster.needs import needs_of
-from crosstraj.experiments.look import look_of
+from crosstraj.experiments.look import KINDS, Look
 from crosstraj.experiments.plan import Experiment, Values, chosen
 from crosstraj.experiments.tables.kinds import TABLES, check_table
 
@@ -136,10 +136,25 @@ def _experiment(given: dict[str, Any]) -> Experiment:
         given.get("judge", ""),
         given.get("baseline", ""),
         given.get("levels", "unseen"),
-        look_of(given, variants),
+        _look(given, variants),
         given.get("experts", {}),
         given.get("cluster", {}),
     )
+
+
+def _look(given: dict[str, Any], variants: dict[str, Values]) -> Look | None:
+    """The look that a file states, if it states one."""
+    if "look" not in given:
+        return None
+    stated = given["look"]
+    for key in stated:
+        if key not in KINDS:
+            raise unknown("key of look", key, KINDS)
+    for key, kind in KINDS.items():
+        _check_type(f"look.{key}", stated.get(key), kind)
+    look = Look(**stated)
+    look.check([name for name in variants if name != given["baseline"]], len(given["seeds"]))
+    return look
 
 
 def _check_type(key: str, value: object, kind: type) -> None:

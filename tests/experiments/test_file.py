@@ -103,7 +103,7 @@ def test_there_is_a_file_for_each_table_and_figure() -> None:
         (PAIRED + LOOK.replace("'ppo wide'", "'ppo narrow'"), "unknown variant for look"),
         (PAIRED + LOOK.replace("seeds = 1", "seeds = 2"), "less than the 2 seeds there are"),
         (PAIRED + LOOK.replace("0.005", "0.05"), "look.success=0.05: must be above 0"),
-        (PAIRED + LOOK.replace("0.1", "1"), "look.futility is missing or not a number with a"),
+        (PAIRED + LOOK.replace("0.1", "1"), "look.futility=1: must be a number with a point"),
         (PAIRED + LOOK.replace("futility", "futile"), "did you mean 'futility'?"),
         (SMALL + 'games = ["maze"]', "variants.frozen.games: 'maze' is not in games above"),
         (SMALL + "seeds = [1]", "variants.frozen.seeds: 1 is not in seeds above"),

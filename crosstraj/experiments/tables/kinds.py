@@ -56,7 +56,8 @@ def check_table(given: dict[str, Any], table: str, variants: dict[str, Values]) 
         if key in given and table not in only:
             tables = " or ".join(map(repr, only))
             raise BadInput(f"{key} is for table = {tables}, and this is {table!r}; leave it out")
-        if key != "look" and key in given and given[key] not in variants:
+    for key in ("judge", "baseline"):
+        if key in given and given[key] not in variants:
             raise unknown(f"variant for {key}", given[key], variants)
     if table in ("paired", "screen") and "baseline" not in given:
         raise BadInput(
