@@ -36,7 +36,7 @@ PARTS = {
     " 8447e71 aea0a25 8eadc4f",
     "a memory": "702bd70 21cb698 20b6651 91716a3",
     "situations": "f51ce49",
-    "screens, precisions, costs in tables, a look": "b6cc1bc 7141cd0 e304f4f a2374a5",
+    "screens, precisions, costs in tables, a look": "b6cc1bc 7141cd0 e304f4f 11add19",
     "methods of today": "558b8f7 1867285 06075f1 2ebb138 2e550a8 6aca2b5 6d396e6 b5eb7ba",
     "level replay": "30d51d2 8f11fd4 14fa77f",
 }
