@@ -61,7 +61,7 @@ test-browser: $(READY)
 	NEED_BROWSER=1 $(BIN)/pytest -m browser
 
 .PHONY: bench bench-full outside-check
-# Speed against the machine's limit and against peers: at most 15 minutes; growth: at most 60.
+# Speed against the machine's limit and against peers: 25 minutes; growth: at most 60.
 bench: $(READY)
 	$(BIN)/python -m benchmarks.bench
 

@@ -130,15 +130,16 @@ def race(contenders: dict[str, Contender], turns: int, limit: Limit) -> dict[str
     return result
 
 
-def memory(low: bool, minibatches: int = 8) -> int:
-    """Peak of a fresh process that trains the paper preset for two updates."""
+def memory(name: str = "ctrl", *, low: bool = False, minibatches: int = 8) -> int:
+    """Peak of a fresh process that trains one of the configurations for two updates."""
+    config = configurations()[name]
     with tempfile.TemporaryDirectory() as runs:
         sizes = "--frames 16384 --evaluation.episodes 8 --evaluation.envs 8"
         sizes += f" --representation.minibatches {minibatches}"
-        machine = configurations()["ctrl"].machine
-        what = f"--method ctrl --preset paper --env {GAME} --machine.low-memory {low}"
-        piece = 64 if low else machine.piece
-        what += f" --machine.kernels {machine.kernels} --machine.piece {piece}"
+        what = f"--method {config.method} --preset {config.preset} --env {GAME}"
+        piece = 64 if low else config.machine.piece
+        what += f" --machine.kernels {config.machine.kernels} --machine.piece {piece}"
+        what += f" --machine.low-memory {low}"
         return peak_memory([*what.split(), *sizes.split(), "--saving.runs", runs])
 
 
@@ -189,8 +190,9 @@ def draw(report: dict[str, Any], out: Path) -> None:
     axes = figure.subplots()
     names = list(rows)[::-1]
     bars = axes.barh(names, [rows[n]["frames_per_second"] for n in names], color="#0072B2")
-    axes.bar_label(bars, [f"{rows[n]['fraction']:.0%} of the limit" for n in names], padding=3)
-    axes.margins(x=0.25)
+    axes.bar_label(bars, [f"{rows[n]['fraction']:.0%}" for n in names], padding=3)
+    axes.margins(x=0.15)
+    axes.set_title("with each bar: the share of the machine's fp32 limit", fontsize="medium")
     axes.set_xlabel(f"frames/s ({report['threads']} CPU threads, IMPALA, 32 x 256, one epoch)")
     figure.savefig(out, dpi=120)
 
@@ -229,8 +231,9 @@ def main() -> None:
             figures[f"our convolution kernels alone, {kind}"] = f"{fraction:.0%} of the limit"
     configs_packed = {"ppo": configs["ppo"], "ctrl": configs["ctrl"], "stable-baselines3": None}
     figures |= packings(configs_packed, STEPS, turns=2)
-    for low in (False, True):
-        figures[f"peak memory, paper preset{', low memory' * low}"] = f"{memory(low) / 1e9:.2f} GB"
+    peaks = {"ctrl": memory(), "ctrl, low memory": memory(low=True)}
+    peaks["situations"] = memory("situations")
+    figures |= {f"peak memory, {name}": f"{peak / 1e9:.2f} GB" for name, peak in peaks.items()}
     for command in (["--help"], ["methods"], ["train", "--help"]):
         figures[f"CPU time of crosstraj {' '.join(command)}"] = f"{cpu_seconds(command):.2f} s"
     figures["time to the first environment step"] = f"{seconds_to_first_step():.1f} s"

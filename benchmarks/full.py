@@ -152,7 +152,7 @@ def main() -> None:
     say("")
     say("| frames per minibatch | peak memory, GB |")
     say("|---|---|")
-    peaks = {8192 // count: memory(False, count) / 1e9 for count in (4, 8, 16)}
+    peaks = {8192 // count: memory(minibatches=count) / 1e9 for count in (4, 8, 16)}
     for frames, peak in peaks.items():
         say(f"| {frames} | {peak:.2f} |")
     say("")
