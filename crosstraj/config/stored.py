@@ -2,7 +2,8 @@
 
 What is stored holds every value. Whoever adds one raises FORMAT, and says in UNSAID what runs did
 before there was such a value: then old runs are read as what they were, whatever the new default.
-What tells no runs apart leaves FORMAT as it is: files of the newest may leave that out, too.
+What tells no runs apart leaves FORMAT as it is: files of the newest may leave that out, too. So
+does what is in QUIET: it tells runs apart only where it is not as it was before it came.
 """
 
 import dataclasses
@@ -38,7 +39,7 @@ UNSAID: dict[int, dict[str, Any]] = {
         "machine.env_processes": False,
         "machine.precision": "fp32",
     },
-    2: {"saving.video": False, "saving.wandb": False},
+    2: {"policy.target_kl": 0.0, "saving.video": False, "saving.wandb": False},
 }
 # By what turns a thing on: values that are left out where it is off, for they tell no runs apart.
 OPTIONAL = {
@@ -48,6 +49,9 @@ OPTIONAL = {
 }
 # What a run may change without becoming another run; `telling` has the one exception.
 NOT_IDENTITY = ("frames", "machine", "saving", "objective.accept_weak_experts")
+
+
+QUIET = {"policy.target_kl": 0.0}
 
 
 def identity(config: Config) -> str:
@@ -61,12 +65,19 @@ def telling(values: Mapping[str, Any]) -> dict[str, Any]:
     How a machine works is not among them, but how coarsely it rounds is: that is a question in
     itself, and runs that answer it must not share a directory.
     """
-    kept, precision = left_over(values, NOT_IDENTITY), precision_of(values)
+    as_before = [name for name, before in QUIET.items() if _at(values, name) == before]
+    kept, precision = left_over(values, (*NOT_IDENTITY, *as_before)), precision_of(values)
     return kept if precision == "fp32" else kept | {"precision": precision}
 
 
 def precision_of(values: Mapping[str, Any]) -> str:
     return str(values.get("machine", {}).get("precision", "fp32"))
+
+
+def _at(values: Mapping[str, Any], name: str) -> object:
+    """The value of this dotted name, if there is one."""
+    part, _, inner = name.partition(".")
+    return values.get(part, {}).get(inner)
 
 
 def to_dict(config: Config) -> dict[str, Any]:

@@ -86,6 +86,7 @@ POLICY = {
     "entropy": Figure("entropy", "entropy of the policy", "nats"),
     "kl": Figure("KL", "how far the policy update moves the policy (KL)", "nats"),
     "clipped": Figure("clipped", "steps whose probability ratio is clipped", "share"),
+    "policy_steps": Figure("policy steps", "steps of the policy until it is at its target KL"),
     "policy_grad_norm": Figure("policy gradient", "gradient norm of the policy's loss"),
     "value_grad_norm": Figure("value gradient", "gradient norm of a value network of its own"),
 }

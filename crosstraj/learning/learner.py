@@ -23,7 +23,7 @@ from crosstraj.learning.joint import (
     take,
     through_encoder,
 )
-from crosstraj.learning.optimiser import Averages
+from crosstraj.learning.optimiser import Averages, until_far
 from crosstraj.nn import ops
 from crosstraj.nn.encoders import Encode
 from crosstraj.nn.memory import Frames
@@ -112,9 +112,9 @@ class Learner(Parts):
 
     def update_policy(self, rollout: Rollout, steps: Experience, *, moved: bool) -> Metrics:
         """`moved`: the objective has changed the encoder since the rollout was played."""
-        averages = Averages()
+        averages, most = Averages(), self.config.policy.target_kl
         features_of, piece = self.feature_reader(rollout, averages, moved=moved)
-        for minibatch in self.policy_batches(rollout.done):
+        for minibatch in until_far(self.policy_batches(rollout.done), averages, most):
             self.policy_optimiser.zero()
             terms = self.policy.backward(features_of, steps, minibatch.frame, piece)
             self.note_norm("policy", averages)
@@ -126,14 +126,14 @@ class Learner(Parts):
 
         In one pass where the objective reads the policy's own frames; else it has its own.
         """
-        averages = Averages()
+        averages, most = Averages(), self.config.policy.target_kl
         features_of, piece = self.feature_reader(rollout, averages, moved=False)
         shared = self.one_pass
         if shared:
             self.objective.gather(self.streams.objective)
         batches = self.objective_batches(rollout, 0 if shared else self.config.policy.epochs)
         gain, tried = None, False
-        for minibatch in self.policy_batches(rollout.done):
+        for minibatch in until_far(self.policy_batches(rollout.done), averages, most):
             self.policy_optimiser.zero()
             self.objective_optimiser.zero()
             if shared:

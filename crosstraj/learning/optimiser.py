@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from crosstraj.errors import NonFinite
+
+Batch = TypeVar("Batch")
 
 
 def bound_gradients(parameters: Mapping[str, nn.Parameter], most: float) -> Tensor:
@@ -103,8 +105,10 @@ class Averages:
 
     def __init__(self) -> None:
         self.sums: dict[str, tuple[Tensor, int]] = {}
+        self.latest: dict[str, Tensor] = {}
 
     def add(self, **values: Tensor) -> None:
+        self.latest |= values
         for name, value in values.items():
             total, count = self.sums.get(name, (torch.zeros_like(value), 0))
             self.sums[name] = (total + value.detach(), count + 1)
@@ -116,3 +120,19 @@ class Averages:
             if not torch.isfinite(torch.tensor(mean)):
                 raise NonFinite(f"{name} is {mean}")
         return means
+
+
+def until_far(batches: Iterable[Batch], averages: Averages, most: float) -> Iterator[Batch]:
+    """The batches of an update, until the policy is further (KL) from the one that played than
+    `most` on one of them; all of them where that is 0.
+    """
+    if not most:
+        yield from batches
+        return
+    taken = 0
+    for batch in batches:
+        yield batch
+        taken += 1
+        if averages.latest["kl"] > most:
+            break
+    averages.add(policy_steps=torch.tensor(float(taken)))

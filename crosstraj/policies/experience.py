@@ -37,6 +37,9 @@ class PolicyConfig:
     """Clip the norm of the gradient to this value."""
     clip: float = 0.2
     """PPO's clip range, for the probability ratio and for the value."""
+    target_kl: float = 0.0
+    """Stop learning from a rollout after the first minibatch on which the policy is further than
+    this from the one that played it; 0 never stops."""
     entropy_weight: float = 0.01
     """Weight of the entropy bonus."""
     discount: float = 0.999
@@ -51,7 +54,7 @@ class PolicyConfig:
 
     def __post_init__(self) -> None:
         check_range(self, "policy.", "epochs", "minibatches", at_least=1)
-        check_range(self, "policy.", "stretch", at_least=0)
+        check_range(self, "policy.", "stretch", "target_kl", at_least=0)
         rates = ("learning_rate", "head_rate", "adam_epsilon")
         check_range(self, "policy.", *rates, at_least=0)
         check_range(self, "policy.", "max_grad_norm", "clip", above=0)

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import pytest
 
+from crosstraj.config.dotted import identity_of
 from crosstraj.config.methods import METHODS
 from crosstraj.config.presets import preset
 from crosstraj.config.stored import (
@@ -16,6 +17,7 @@ from crosstraj.config.stored import (
     completed,
     from_dict,
     identity,
+    telling,
     to_dict,
 )
 from crosstraj.data.level_replay import ReplayConfig
@@ -169,3 +171,14 @@ def test_starting_from_other_weights_is_another_run_and_not_doing_so_is_what_it_
     assert to_dict(started)["start"] == "ab" * 32
     assert from_dict(to_dict(started)) == started
     assert identity(started) != identity(config)
+
+
+def test_a_target_kl_is_another_run_and_none_is_what_it_was():
+    config = preset("ppo", "procgen")
+    bounded = replace(config, policy=replace(config.policy, target_kl=0.02))
+    assert identity(bounded) != identity(config)
+    older = through_json(to_dict(config))
+    del older["policy"]["target_kl"]
+    assert identity_of(telling(older), ()) == identity(config)
+    assert from_dict(completed(older, 2)) == config
+    assert from_dict(through_json(to_dict(bounded))) == bounded

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from crosstraj.config.groups import RepresentationConfig
 from crosstraj.config.methods import METHODS
 from crosstraj.data.rollout import Rollout
 from crosstraj.errors import BadInput
+from crosstraj.learning.learner import Learner
 from crosstraj.learning.optimiser import Averages
 from crosstraj.objectives.ctrl import CTRLConfig
 from crosstraj.policies.experience import experience
@@ -230,3 +232,41 @@ def test_an_objective_of_weight_zero_equals_ppo_to_the_bit(method, order):
             one.update(rollout, experience(rollout, rollout.reward, one.config.policy))
     for part in ("encoder", "policy", "value"):
         assert bits(learner)[part] == bits(plain)[part]
+
+
+# --- How far a rollout may move the policy
+
+
+def taught(
+    target: float, order: str, **changes: Any
+) -> tuple[Learner, dict[str, float], list[float]]:
+    """A learner after one rollout, what it recorded, and the KL of each of its minibatches."""
+    config = small("ppo", order=order)
+    policy = replace(config.policy, target_kl=target, learning_rate=0.01, **changes)
+    learner = learner_for(replace(config, policy=policy))
+    rollout, seen, backward = rollout_for(learner, config), list[float](), learner.policy.backward
+
+    def watched(*given: Any) -> dict[str, torch.Tensor]:
+        terms = backward(*given)
+        seen.append(float(terms["kl"]))
+        return terms
+
+    learner.policy.backward = watched  # type: ignore[method-assign]  # looks, and goes on
+    figures = learner.update(rollout, experience(rollout, rollout.reward, policy))
+    return learner, figures, seen
+
+
+@pytest.mark.parametrize("order", ["objective", "policy", "joint"])
+def test_the_first_minibatch_beyond_the_target_is_the_last(order: str) -> None:
+    whole, unbounded, every = taught(0.0, order)
+    assert len(every) == 4
+    assert "policy_steps" not in unbounded
+    assert abs(every[0]) < 1e-6 < every[1]  # the policy that played, and one a step away from it
+    for target in (every[1] / 2, every[1] * 2, max(every) * 2):
+        learner, figures, seen = taught(target, order)
+        beyond = [place for place, kl in enumerate(every) if kl > target]
+        expected = beyond[0] + 1 if beyond else 4  # that minibatch's step is still taken
+        assert seen == every[:expected]
+        assert figures["policy_steps"] == expected
+        assert figures["kl"] == pytest.approx(sum(seen) / len(seen))
+        assert (bits(learner) == bits(whole)) == (expected == 4)
