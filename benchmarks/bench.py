@@ -241,6 +241,7 @@ def main() -> None:
         "limit_gflops": rate / 1e9,
         "threads": torch.get_num_threads(),
         "kernels": configs["ppo"].machine.kernels,
+        "vectors": torch.backends.cpu.get_cpu_capability(),
         "contenders": rows,
         "figures": figures,
         "minutes": (time.perf_counter() - began) / 60,

@@ -53,13 +53,14 @@ class Machine(NamedTuple):
 
 def machines(timed: dict[str, Any]) -> list[Machine]:
     """The machine that was timed, and others by arithmetic; fp32 of GPUs is their data sheets'."""
-    rate, cores = timed["limit_gflops"], timed["threads"]
-    share = min(timed["contenders"][name]["fraction"] for name in ("ppo", "ctrl"))
-    large = 32 * rate / cores
+    rate, cores, rows = timed["limit_gflops"], timed["threads"], timed["contenders"]
+    share = min(rows[name]["fraction"] for name in ("ppo", "ctrl"))
+    faster = [rows[name]["fraction"] for name in ("ppo, bf16", "ctrl, bf16") if name in rows]
+    large, times = 32 * rate / cores, f"{32 / cores:g} times the first"
     return [
-        Machine(f"{cores} cores, AVX2", rate, share, "both measured (`make bench`)"),
-        Machine("32 such cores", large, share, "16 times the first"),
-        Machine("32 cores, AVX-512", 2 * large, share, "twice that: vectors twice as wide"),
+        Machine(f"{cores} cores, {timed['vectors']}", rate, share, "both measured (`make bench`)"),
+        Machine("32 such cores", large, share, times),
+        *([Machine("32 such cores, bf16", large, min(faster), times)] if faster else []),
         Machine("NVIDIA T4", 8_100, 1.0, "data sheet; a bound, nothing was measured"),
         Machine("NVIDIA A100", 19_500, 1.0, "the same"),
         Machine("NVIDIA L4", 30_300, 1.0, "the same"),

@@ -37,10 +37,14 @@ def test_the_tables_by_hand() -> None:
 
 def test_the_first_machine_is_the_one_that_was_timed_and_the_next_follow_from_it() -> None:
     fractions = {"ppo": {"fraction": 0.9}, "ctrl": {"fraction": 0.8}}
-    timed = {"limit_gflops": 100.0, "threads": 4, "contenders": fractions}
+    timed = {"limit_gflops": 100.0, "threads": 4, "contenders": fractions, "vectors": "AVX2"}
     first, second, third, *_ = machines(timed)
     assert (first.kind, first.gflops, first.share) == ("4 cores, AVX2", 100.0, 0.8)
-    assert (second.gflops, third.gflops) == (800.0, 1600.0)
+    assert (second.gflops, second.share, second.known) == (800.0, 0.8, "8 times the first")
+    assert third.kind == "NVIDIA T4"
+    fractions |= {"ppo, bf16": {"fraction": 1.5}, "ctrl, bf16": {"fraction": 1.6}}
+    coarse = machines(timed)[2]
+    assert (coarse.kind, coarse.gflops, coarse.share) == ("32 such cores, bf16", 800.0, 1.5)
 
 
 def test_what_was_counted_are_the_runs_of_the_experiment() -> None:
