@@ -71,7 +71,7 @@ def tell(run: Path, episodes: int) -> Told:
         points=points_of(moments[-1]),
         about_situations=about(subject, found),
         explore=explore.name,
-        commands=commands(run, config, other),
+        commands=commands(run, config, other and (other.name, load(other).configuration)),
     )
     return Told(sentence, output.write(NAME, page(story).encode()), explore)
 
@@ -117,8 +117,8 @@ def about(subject: Subject, found: list[Situation]) -> str:
     )
 
 
-def commands(run: Path, config: Config, other: Path | None) -> list[tuple[str, str]]:
-    """What to do next; each can be pasted into a shell."""
+def commands(run: Path, config: Config, other: tuple[str, Config] | None) -> list[tuple[str, str]]:
+    """What to do next; each can be pasted into a shell. other: the agent that comes along."""
     place, tool = shlex.quote(str(run)), ".venv/bin/crosstraj"
     found = [
         ("Train it on, from where it stopped, four times as long.",
@@ -126,12 +126,18 @@ def commands(run: Path, config: Config, other: Path | None) -> list[tuple[str, s
          f"--evaluation.every {config.evaluation.every} --evaluation.episodes "
          f"{config.evaluation.episodes} --frames {4 * config.frames}"),
         ("Train the baseline on the same levels, and compare.",
-         f"{tool} train --method ppo --env {config.env} --encoder {config.encoder} --frames "
-         f"{config.frames} && {tool} report runs/* --out report"),
+         f"{tool} train --method ppo --env {config.env} --encoder {config.encoder} "
+         f"--evaluation.every {config.evaluation.every} --evaluation.episodes "
+         f"{config.evaluation.episodes} --frames {config.frames} "
+         f"&& {tool} report runs/* --out report"),
         ("Watch it live in your terminal.", f"{tool} watch {place} --live"),
         ("Give it to somebody else, with a card and a clip.", f"{tool} export {place}"),
     ]  # fmt: skip
     if other is not None:
-        begin = f"{tool} train --env {config.env} --from {AGENTS}/{other.name} --frames 65536"
+        name, theirs = other
+        begin = (
+            f"{tool} train --method {theirs.method} --env {config.env} --encoder {theirs.encoder} "
+            f"--from {AGENTS}/{name} --frames 65536"
+        )
         found.append(("Begin with the agent that comes with crosstraj.", begin))
     return found

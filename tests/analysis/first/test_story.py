@@ -39,5 +39,8 @@ def test_commands_can_be_pasted_whatever_the_run_is_called():
     found = dict(story.commands(place, Config(env="coinrun"), None))
     assert found["Watch it live in your terminal."].endswith("""'runs/a b'"'"'; rm -rf x' --live""")
     assert not any("--from" in command for command in found.values())
-    along = story.commands(place, Config(env="coinrun"), Path("results/agents/coinrun-ctrl"))
-    assert "--from agents/coinrun-ctrl" in along[-1][1]
+    assert found["Train the baseline on the same levels, and compare."].count("--evaluation.") == 2
+    theirs = Config(env="coinrun", encoder="slim")
+    along = story.commands(place, Config(env="coinrun"), ("coinrun-ctrl", theirs))
+    # Weights fit only a network of the same shape.
+    assert "--method ctrl --env coinrun --encoder slim --from agents/coinrun-ctrl" in along[-1][1]
