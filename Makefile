@@ -49,8 +49,11 @@ test: $(READY)
 	$(BIN)/mypy
 	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 
+# Those of KNOWN that work, or the one that was found or given under another name.
+HERE := $(foreach p,$(KNOWN),$(if $(call version,$p),$p))
 test-all:
-	for python in $(foreach p,$(KNOWN),$(if $(call version,$p),$p)); do \
+	@echo "tests on: $(or $(HERE),$(PYTHON)); not here: $(or $(filter-out $(HERE),$(KNOWN)),none)"
+	for python in $(or $(HERE),$(PYTHON)); do \
 		$(MAKE) test test-slow test-browser PYTHON=$$python || exit; done
 
 .PHONY: test-slow

@@ -35,13 +35,19 @@ class DoctorArguments:
 def doctor(arguments: list[str]) -> None:
     """Check this machine: versions, cores, memory, the game engine, and how fast it trains."""
     given = parse(DoctorArguments, "doctor", doctor.__doc__, arguments)
-    if not examine_machine(given.seconds):
-        raise Refusal("something is missing or broken: see above")
-    foretell_training(given.training)
+    if not examine_packages():
+        raise Refusal("something is missing: see above")
+    playable = _test_engine(given.seconds)
+    foretell_training(given.training if playable else 0)
+    if not playable:
+        raise Refusal(
+            "the games of Procgen cannot be played: see above; other environments and the losses "
+            "work without the engine"
+        )
 
 
-def examine_machine(seconds: float) -> bool:
-    """Print what was found; false when training could not work."""
+def examine_packages() -> bool:
+    """Print what was found; false when nothing could work."""
     python = platform.python_version()
     fine = python.startswith(("3.11.", "3.12.", "3.13."))
     advice = "" if fine else "  <- the game engine has wheels for 3.11, 3.12 and 3.13 only"
@@ -54,7 +60,7 @@ def examine_machine(seconds: float) -> bool:
         _show(package, found or f"missing: pip install {package}")
     for package, extra in OPTIONAL.items():
         _show(package, _version(package) or f"not installed (optional: pip install {extra!r})")
-    return fine and _test_engine(seconds)
+    return fine
 
 
 def foretell_training(seconds: float) -> None:
@@ -86,6 +92,8 @@ def _version(package: str) -> str | None:
 
 def _test_engine(seconds: float) -> bool:
     """Play at random: frames must move and episodes must end."""
+    from crosstraj.envs.load_engine import engine_name
+
     try:
         rate, moved, ended = _play(seconds)
     except Exception as error:  # whatever it is, it is what the person wants to know
@@ -93,7 +101,8 @@ def _test_engine(seconds: float) -> bool:
         return False
     fine = moved and ended > 0
     verdict = "fine" if fine else "broken: frames do not change or episodes do not end"
-    _show("engine", f"{verdict}: {rate:,.0f} frames/s on coinrun, {ended} episodes ended")
+    played = f"{rate:,.0f} frames/s on coinrun, {ended} episodes ended"
+    _show("engine", f"{engine_name()}, {verdict}: {played}")
     return fine
 
 

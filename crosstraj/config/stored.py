@@ -59,6 +59,11 @@ def identity(config: Config) -> str:
     return identity_of(telling(to_dict(config)), ())
 
 
+def stored_identity(values: Mapping[str, Any], version: object) -> str:
+    """The same of values as a file of this format has them."""
+    return identity_of(telling(completed(values, version)), ())
+
+
 def telling(values: Mapping[str, Any]) -> dict[str, Any]:
     """The values that tell a run from another.
 
@@ -77,7 +82,8 @@ def precision_of(values: Mapping[str, Any]) -> str:
 def _at(values: Mapping[str, Any], name: str) -> object:
     """The value of this dotted name, if there is one."""
     part, _, inner = name.partition(".")
-    return values.get(part, {}).get(inner)
+    holder = values.get(part)
+    return holder.get(inner) if isinstance(holder, Mapping) else None
 
 
 def to_dict(config: Config) -> dict[str, Any]:

@@ -1,13 +1,14 @@
 """Which kernels the encoder runs on: our own in C where they can be, torch's otherwise."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Literal
 
 from crosstraj.config.groups import MachineConfig
 from crosstraj.config.values import Config
 from crosstraj.errors import BadInput
-from crosstraj.nn.compiler import cache, has_bf16
+from crosstraj.nn.compiler import has_bf16
 from crosstraj.nn.encoders import SHAPES
 from crosstraj.nn.native import prepare_convolutions
 from crosstraj.runs.codec import State
@@ -27,31 +28,31 @@ def settled(config: Config, image: Image, begun_with: str | None = None) -> tupl
         return config, _sentence(machine, "asked for")
     if machine.kernels == "auto" and begun_with == "torch":
         return _with(config, "torch", "as when this run began")
-    if (trouble := _trouble(config, image)) is None:
-        return _with(config, "native", f"compiled once, kept in {cache()}")
-    if machine.kernels == "native":
-        raise BadInput(f"machine.kernels=native: {trouble}; use machine.kernels=auto or torch")
-    return _with(config, "torch", trouble)
+    try:
+        return _with(config, "native", _compiled(config, image))
+    except BadInput as trouble:
+        if machine.kernels == "native":
+            advice = "use machine.kernels=auto or torch"
+            raise BadInput(f"machine.kernels=native: {trouble}; {advice}") from None
+        return _with(config, "torch", str(trouble))
 
 
 def prepare(config: Config, image: Image) -> None:
     """Compile what will be needed; where it cannot be, `settled` says so later."""
     if config.machine.kernels != "torch":
-        _trouble(config, image)
+        with suppress(BadInput):
+            _compiled(config, image)
 
 
-def _trouble(config: Config, image: Image) -> str | None:
-    """Why our kernels cannot be used, and what would help; None when they are compiled."""
+def _compiled(config: Config, image: Image) -> str:
+    """Compile our kernels and say where they are; `BadInput`: why they cannot be used."""
     machine = config.machine
     if config.encoder == "lattice":
-        return "there are no other kernels for encoder=lattice"
+        raise BadInput("there are no other kernels for encoder=lattice")
     if machine.device != "cpu" or machine.compile:
-        return "ours are for the CPU, and not compiled by torch"
-    try:
-        prepare_convolutions(SHAPES[config.encoder], image, bfloat16=machine.precision == "bf16")
-    except BadInput as error:
-        return str(error)
-    return None
+        raise BadInput("ours are for the CPU, and not compiled by torch")
+    bfloat16 = machine.precision == "bf16"
+    return prepare_convolutions(SHAPES[config.encoder], image, bfloat16=bfloat16)
 
 
 def _with(config: Config, kernels: Literal["native", "torch"], why: str) -> tuple[Config, str]:

@@ -21,7 +21,7 @@ from crosstraj.policies.agent import Agent
 from crosstraj.randomness import Streams
 from crosstraj.runs import agent_files, checkpoint
 from crosstraj.runs.agent_files import is_agent
-from crosstraj.runs.directory import run_directory
+from crosstraj.runs.directory import former, run_directory
 from crosstraj.runs.read import stored
 
 
@@ -73,7 +73,7 @@ def place_of(config: Config) -> tuple[Path, str]:
     """The run directory that belongs to a configuration, and the digest of what tells it apart."""
     digest = identity(config)
     place = run_directory(config.saving.runs, config.method, config.env, config.seed, digest)
-    return place, digest
+    return (place if place.exists() else former(place, digest) or place), digest
 
 
 def read_values(run: Path) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import functools
 import hashlib
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -21,12 +22,20 @@ from crosstraj.disk import fsync
 from crosstraj.errors import BadInput
 
 FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-fopenmp", "-shared", "-fPIC")
+PATIENCE = 300  # seconds for a compiler, of which ours takes a few
 _ONE_AT_A_TIME = threading.Lock()  # a run compiles beside the engine's start
 
 
-def compiler() -> str | None:
-    """The C compiler of this machine: cc, or what CC says."""
-    return shutil.which(os.environ.get("CC") or "cc")
+def compiler() -> list[str]:
+    """The C compiler of this machine: cc, or what CC says, with its options; empty: there is none.
+
+    CC may be a path with blanks in it, or a command such as "ccache gcc".
+    """
+    said = os.environ.get("CC") or "cc"
+    for program, *options in ([said], shlex.split(said)):
+        if found := shutil.which(program):
+            return [found, *options]
+    return []
 
 
 def cache() -> Path:
@@ -44,13 +53,15 @@ def compiled(*files: Path, flags: tuple[str, ...] = ()) -> ctypes.CDLL:
 @functools.cache
 def _compiled(files: tuple[Path, ...], flags: tuple[str, ...]) -> ctypes.CDLL:
     program = compiler()
-    if program is None:
-        raise BadInput("there is no C compiler; install gcc or clang")
+    if not program:
+        raise BadInput("there is no C compiler; it would be faster with one: install gcc or clang")
     try:
         return _load(program, files, (*FLAGS, *flags))
     except subprocess.CalledProcessError as error:
         said = error.stderr.decode(errors="replace").strip().splitlines()[:1]
-        why = f"{program} failed ({said[0] if said else f'exit code {error.returncode}'})"
+        why = f"{program[0]} failed ({said[0] if said else f'exit code {error.returncode}'})"
+    except subprocess.TimeoutExpired:
+        why = f"{program[0]} was not done after {PATIENCE} seconds"
     except (OSError, RuntimeError) as error:  # a compiler that cannot be run, no room on any disk
         why = str(error)
     raise BadInput(f"the C compiler does not work: {why}")
@@ -61,12 +72,20 @@ def forget() -> None:
     _compiled.cache_clear()
 
 
-def _load(program: str, files: tuple[Path, ...], flags: tuple[str, ...]) -> ctypes.CDLL:
-    version = subprocess.run([program, "--version"], capture_output=True, check=True).stdout
+def kept(library: ctypes.CDLL) -> str:
+    """Where what was compiled is, in words."""
+    place = Path(library._name)
+    if place.exists():
+        return f"compiled once, kept in {place.parent}"
+    return "compiled for this run alone, because the cache of the user cannot be written"
+
+
+def _load(program: list[str], files: tuple[Path, ...], flags: tuple[str, ...]) -> ctypes.CDLL:
+    version = _run([*program, "--version"])
     source, text = files[0], b"".join(path.read_bytes() for path in files)
     text += version + " ".join(flags).encode() + described().encode()
     name = f"{source.stem}-{hashlib.sha256(text).hexdigest()[:16]}.so"
-    command = [program, *flags, str(source), "-lm", "-o"]
+    command = [*program, *flags, str(source), "-lm", "-o"]
     try:
         built = cache() / name
         if not built.exists():
@@ -79,12 +98,16 @@ def _load(program: str, files: tuple[Path, ...], flags: tuple[str, ...]) -> ctyp
             return ctypes.CDLL(str(own))  # stays loaded when its file is gone
 
 
+def _run(command: list[str]) -> bytes:
+    return subprocess.run(command, capture_output=True, check=True, timeout=PATIENCE).stdout
+
+
 def _build(command: list[str], built: Path) -> None:
     """Whole or not at all: another process may be doing the same."""
     built.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=built.parent) as scratch:
         made = Path(scratch) / built.name
-        subprocess.run([*command, str(made)], capture_output=True, check=True)
+        _run([*command, str(made)])
         fsync(made)
         made.rename(built)
 

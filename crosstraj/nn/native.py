@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from crosstraj.errors import BadInput
-from crosstraj.nn.compiler import compiled, has_dot_products
+from crosstraj.nn.compiler import compiled, has_dot_products, kept
 
 HERE = Path(__file__).parent
 Image = tuple[int, int, int]  # height, width, channels
@@ -51,9 +51,9 @@ def keep_memory() -> None:
         mallopt(-1, 2**31 - 1)  # M_TRIM_THRESHOLD: never give the top of the heap back
 
 
-def prepare_convolutions(shape: Shape, image: Image, *, bfloat16: bool = False) -> None:
-    """Compile the kernels for this image, or say in one sentence why that cannot be."""
-    library(shape, image, bfloat16)
+def prepare_convolutions(shape: Shape, image: Image, *, bfloat16: bool = False) -> str:
+    """Compile the kernels for this image, and say where they are; or why that cannot be."""
+    return kept(library(shape, image, bfloat16))
 
 
 def library(shape: Shape, image: Image, bfloat16: bool) -> ctypes.CDLL:

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from crosstraj import disk
 from crosstraj.config.dotted import as_json, differences
-from crosstraj.config.stored import FORMAT
+from crosstraj.config.stored import FORMAT, stored_identity
 from crosstraj.errors import BadInput
 from crosstraj.runs import checkpoint
 from crosstraj.runs.codec import State
@@ -100,7 +100,7 @@ class Run:
             try:
                 for place in (directory, directory / "checkpoints", directory / "snapshots"):
                     checkpoint.clean(place)
-                _settle_config(directory / "config.json", as_json(config), identity)
+                identity = _settle_config(directory / "config.json", as_json(config), identity)
                 metrics, timing, episodes = (Log(directory / name, warn) for name in LOGS)
                 disk.fsync(directory)  # a checkpoint must not outlive the names of its logs
             except BaseException:
@@ -229,21 +229,36 @@ class Run:
         self.close()
 
 
+def former(directory: Path, identity: str) -> Path | None:
+    """Where an earlier version has begun a run of these values, under a name of its own."""
+    begin = directory.name.rpartition("-")[0]
+    for place in sorted(directory.parent.glob(f"{begin}-????????")):
+        try:
+            found = _read_json(place / "config.json", "config", "frames")
+        except BadInput:
+            continue
+        if found and stored_identity(found["config"], found.get("format")) == identity:
+            return place
+    return None
+
+
 def _settle_config(
     path: Path, config: dict[str, Any], identity: str, *, extend: bool = False
-) -> None:
+) -> str:
     """Write config.json once; refuse another configuration; `extend`: take over a larger `frames`.
 
-    Not where there are phases: another budget would move their beginnings.
+    Not where there are phases: another budget would move their beginnings. Returns the identity
+    that the run goes by: that of the version that began it, which its checkpoints have, too.
     """
     found = _read_json(path, "config", "frames")
     if found is not None:
-        if found.get("format") != FORMAT:
+        known, version = str(found.get("identity")), found.get("format")
+        if version not in range(1, FORMAT + 1):
             raise BadInput(
-                f"{path} has format {found.get('format')!r}, and this version goes on with {FORMAT}"
+                f"{path} has format {version!r}, and this version goes on with {FORMAT}"
                 "; use the version of crosstraj that wrote it, or another directory"
             )
-        if found.get("identity") != identity:
+        if identity not in (known, stored_identity(found["config"], version)):
             different = differences(found["config"], config)
             raise BadInput(
                 f"{path.parent} holds another configuration ({different}); "
@@ -256,9 +271,11 @@ def _settle_config(
                 f"are parts of that budget; use --frames {budget}, or another --saving.runs"
             )
         if budget >= config["frames"] or not extend:
-            return
+            return known
+        identity = known
     text = json.dumps({"format": FORMAT, "identity": identity, "config": config}, indent=1)
     disk.write_whole(path, text.encode())
+    return identity
 
 
 def _read_json(path: Path, *keys: str) -> dict[str, Any] | None:

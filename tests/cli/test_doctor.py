@@ -9,6 +9,7 @@ import pytest
 from crosstraj.cli import doctor
 from crosstraj.cli.main import main
 from crosstraj.config.presets import preset
+from crosstraj.envs.load_engine import engine_name
 from crosstraj.learning import speed
 from crosstraj.nn import compiler
 from tests.cli.answers import Capture, answer
@@ -32,7 +33,7 @@ def test_doctor_says_what_a_run_will_do_here(
         monkeypatch.setattr(compiler, "has_bf16", lambda bf16=bf16: bf16)
         doctor.foretell_training(8.0)
         out = capfd.readouterr().out
-        assert "kernels         torch's convolutions (there is no C compiler; install gcc" in out
+        assert "kernels         torch's convolutions (there is no C compiler; it would" in out
         assert ("--machine.precision bf16 would be faster" in out) is bf16
         assert "threads         3 (one run" in out
         assert "training        1,234 frames/s: PPO, full encoder, one epoch, fp32" in out
@@ -58,7 +59,7 @@ def test_the_speed_of_training_is_frames_by_time(monkeypatch: pytest.MonkeyPatch
 def test_doctor_finds_nothing_wrong_here(capfd: Capture) -> None:
     code, out, _ = answer(capfd, "doctor", "--seconds", "0.1", "--training", "0")
     assert code == 0
-    assert re.search(r"^engine +fine: [\d,]+ frames/s", out, re.MULTILINE)
+    assert re.search(rf"^engine +{engine_name()}, fine: [\d,]+ frames/s", out, re.MULTILINE)
     assert re.search(r"^torch +\d", out, re.MULTILINE)
     assert not re.search(r"^training", out, re.MULTILINE)
 
@@ -72,7 +73,7 @@ def test_doctor_names_what_is_missing_and_how_to_get_it(
     assert code == 1
     assert "missing: pip install torch" in out
     assert "pip install 'crosstraj[atari]'" in out
-    assert error == "crosstraj: something is missing or broken: see above\n"
+    assert error == "crosstraj: something is missing: see above\n"
 
 
 def test_doctor_says_why_the_engine_does_not_start(
@@ -82,9 +83,13 @@ def test_doctor_says_why_the_engine_does_not_start(
         raise OSError("libGL.so.1: cannot open shared object file")
 
     monkeypatch.setattr(doctor, "_play", broken)
-    code, out, _ = answer(capfd, "doctor")
+    code, out, error = answer(capfd, "doctor")
     assert code == 1
     assert "broken: OSError: libGL.so.1" in out
+    for name in ("kernels", "precision", "threads"):  # other environments train all the same
+        assert re.search(rf"^{name} +\S", out, re.MULTILINE)
+    assert not re.search(r"^training", out, re.MULTILINE)
+    assert "other environments and the losses work without the engine" in error
 
 
 def test_doctor_does_not_call_an_engine_fine_in_which_nothing_moves(

@@ -67,7 +67,41 @@ def test_what_is_compiled_once_is_kept(source, tmp_path, monkeypatch):
 @there_is_one
 def test_a_cache_that_cannot_be_written_costs_a_compilation_and_nothing_else(source, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null")
-    assert compiler.compiled(source).answer() == 42
+    library = compiler.compiled(source)
+    assert library.answer() == 42
+    assert "for this run alone" in compiler.kept(library)
+
+
+@there_is_one
+def test_a_person_without_a_home_has_it_compiled_too(source, monkeypatch):
+    def nowhere() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(compiler.Path, "home", nowhere)
+    library = compiler.compiled(source)
+    assert library.answer() == 42
+    assert "for this run alone" in compiler.kept(library)
+
+
+@there_is_one
+@pytest.mark.parametrize("said", ["cc -O1", "env cc"])
+def test_a_compiler_may_come_with_options(said, source, tmp_path, monkeypatch):
+    monkeypatch.setenv("CC", said)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    library = compiler.compiled(source)
+    assert library.answer() == 42
+    assert compiler.kept(library) == f"compiled once, kept in {tmp_path / 'cache' / 'crosstraj'}"
+
+
+def test_a_compiler_that_hangs_is_given_up(source, tmp_path, monkeypatch):
+    hanging = tmp_path / "a b"  # a path with a blank is no command with options
+    hanging.write_text("#!/bin/sh\nexec sleep 60\n")
+    hanging.chmod(0o755)
+    monkeypatch.setenv("CC", str(hanging))
+    monkeypatch.setattr(compiler, "PATIENCE", 0.2)
+    with pytest.raises(BadInput, match=r"a b was not done after 0\.2 seconds"):
+        compiler.compiled(source)
 
 
 @there_is_one
@@ -84,19 +118,28 @@ def test_a_torn_file_in_the_cache_is_not_used(source, tmp_path, monkeypatch):
 
 @there_is_one
 def test_processes_that_compile_at_once_all_succeed_and_leave_one_file(source, tmp_path):
-    """Each waits for the others between having found nothing and having compiled."""
+    """Each compiler waits until all three have begun: none has found the file of another."""
     slow = tmp_path / "slow-cc"
-    slow.write_text('#!/bin/sh\n[ "$1" = --version ] || sleep 0.5\nexec cc "$@"\n')
+    meeting = tmp_path / "meeting"
+    meeting.mkdir()
+    slow.write_text(
+        '#!/bin/sh\n[ "$1" = --version ] && exec cc "$@"\n'
+        f"touch {meeting}/$$\n"
+        f"while [ $(ls {meeting} | wc -l) -lt 3 ]; do sleep 0.05; done\n"
+        'exec cc "$@"\n'
+    )
     slow.chmod(0o755)
     program = (
-        "import sys; from pathlib import Path; from crosstraj.nn.compiler import compiled;"
-        "assert compiled(Path(sys.argv[1])).answer() == 42"
+        "import sys; from pathlib import Path; from crosstraj.nn.compiler import compiled, kept;"
+        "library = compiled(Path(sys.argv[1])); assert library.answer() == 42;"
+        "assert kept(library).startswith('compiled once')"
     )
     given = os.environ | {"XDG_CACHE_HOME": str(tmp_path / "cache"), "CC": str(slow)}
     command = [sys.executable, "-c", program, str(source)]
     processes = [subprocess.Popen(command, env=given) for _ in range(3)]
     assert [process.wait() for process in processes] == [0, 0, 0]
     assert len(list((tmp_path / "cache" / "crosstraj").iterdir())) == 1
+    assert len(list(meeting.iterdir())) == 3
 
 
 def test_the_processor_is_described_and_asked_for_bfloat16(monkeypatch):

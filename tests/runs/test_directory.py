@@ -108,9 +108,13 @@ def test_a_damaged_configuration_or_summary_is_one_sentence(tmp_path: Path, text
 def test_a_configuration_of_another_format_is_refused(tmp_path: Path) -> None:
     open_run(tmp_path).close()
     path = tmp_path / "config.json"
-    path.write_text(path.read_text().replace(f'"format": {FORMAT}', '"format": 1'))
-    with pytest.raises(BadInput, match=f"has format 1, and this version goes on with {FORMAT}"):
-        open_run(tmp_path)
+    text = path.read_text()
+    for version in ("0", str(FORMAT + 1), "null", '"1"'):
+        path.write_text(text.replace(f'"format": {FORMAT}', f'"format": {version}'))
+        with pytest.raises(
+            BadInput, match=f"has format .*, and this version goes on with {FORMAT}"
+        ):
+            open_run(tmp_path)
 
 
 # --- Directories that cannot be used
