@@ -71,7 +71,7 @@ def tell(run: Path, episodes: int) -> Told:
         points=points_of(moments[-1]),
         about_situations=about(subject, found),
         explore=explore.name,
-        commands=commands(run, config, other and (other.name, load(other).configuration)),
+        commands=commands(run, config, (other.name, load(other).configuration) if other else None),
     )
     return Told(sentence, output.write(NAME, page(story).encode()), explore)
 
