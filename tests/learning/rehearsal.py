@@ -39,6 +39,8 @@ aten = torch.ops.aten
 # The host has to know these before it can go on.
 WAITS = (aten._local_scalar_dense, aten.nonzero, aten.equal, aten.masked_select, aten.bincount)
 WAITS += (aten._unique2, aten.unique_dim, aten.unique_consecutive, aten.is_nonzero)
+WAITS += (aten.linalg_svd, aten._linalg_svd, aten.linalg_svdvals, aten.repeat_interleave)
+READS, PUTS = (aten.index,), (aten.index_put, aten.index_put_, aten._index_put_impl_)
 
 
 class There(Tensor):
@@ -100,16 +102,10 @@ def carry_out(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     away = wanted is not None and not onto
     copies = packet in (aten._to_copy, aten.copy_)
     if there and current is not None:
-        # Indices and single numbers may come from the host; copies are what they say.
-        rest = [x for x in flat if not isinstance(x, There) and x.ndim > 0]
-        if (
-            rest
-            and not copies
-            and packet not in (aten.index, aten.index_put_, aten._index_put_impl_)
-        ):
+        if not copies and mixed(packet, args, flat):  # copies are what they say
             current.mixed[f"{packet.__name__} in {asked_by()}"] += 1
         leaves = packet is aten.copy_ and not isinstance(args[0], There)
-        masked = packet is aten.index and any(
+        masked = packet in READS + PUTS and any(
             isinstance(i, Tensor) and i.dtype == torch.bool for i in args[1]
         )
         if packet in WAITS or (copies and away) or leaves or masked:
@@ -129,6 +125,19 @@ def carry_out(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     if packet is aten.copy_ and not isinstance(args[0], There):
         back = False
     return tree_map(lambda x: There(x) if back and type(x) is Tensor else x, result)
+
+
+def mixed(packet: Any, args: Any, flat: list[Tensor]) -> bool:
+    """Would it be refused? Single numbers may come from the host.
+
+    So may indices, into what is on the device; but not the other way round, and not what is put
+    there.
+    """
+    if packet in READS + PUTS:
+        flat = [args[0], *(args[2:3] if packet in PUTS else ())]
+        if not isinstance(args[0], There) and any(isinstance(i, There) for i in args[1]):
+            return True
+    return len({isinstance(x, There) for x in flat if x.ndim > 0 or isinstance(x, There)}) > 1
 
 
 def rehearse(method: str) -> dict[str, Any]:
