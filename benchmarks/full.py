@@ -20,11 +20,12 @@ from matplotlib.figure import Figure
 from benchmarks import ising
 from benchmarks.bench import configurations, memory
 from benchmarks.contenders import GAME, Ours
-from benchmarks.machine import Limit, flops_per_frame
+from benchmarks.machine import Limit, flops_per_frame, phase_each_time
 from crosstraj.config.groups import MachineConfig
 from crosstraj.config.methods import METHODS
-from crosstraj.config.presets import preset
+from crosstraj.config.presets import preset, with_gru
 from crosstraj.config.values import Config
+from crosstraj.data.level_replay import ReplayConfig
 from crosstraj.nn.native import keep_memory
 from crosstraj.objectives.ctrl import CTRLConfig
 
@@ -54,13 +55,22 @@ def variants() -> dict[str, Config]:
 
 
 def methods() -> dict[str, Config]:
-    """Every method there is; PPO, with which the others are compared, first."""
+    """Every method there is, and what changes PPO; PPO itself, the measure of all, first.
+
+    PPG has an auxiliary phase after each rollout: every turn that is timed then holds its share.
+    """
     names = sorted(METHODS, key=lambda name: name != "ppo")
     machine = configurations()["ppo"].machine
-    return {
+    rows = {
         name: replace(preset(name, "paper"), env=GAME, rollout_steps=64, machine=machine)
         for name in names
     }
+    ppo = rows["ppo"]
+    rows["ppg"] = phase_each_time(rows["ppg"])
+    rows["ppo, levels replayed (PLR)"] = replace(ppo, replay=ReplayConfig(levels=True))
+    rows["ppo, mean of the map (Impoola)"] = replace(ppo, pooling="mean")
+    rows["ppo, GRU"] = with_gru(ppo)
+    return rows
 
 
 def time_beside(base: Ours, other: Ours, turns: int) -> tuple[float, float]:

@@ -16,6 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from crosstraj.config.values import Config
 from crosstraj.learning.state import Training
 from crosstraj.policies.experience import experience
+from crosstraj.policies.ppg import PPGConfig
 
 SHAPES = ((2048, 2048, 2048), (1024, 4096, 1024), (4096, 1024, 1024), (512, 8192, 2048))
 
@@ -53,17 +54,19 @@ PARTS_OF_LEARNING = {
     "update_policy": "policy",
     "update_value": "policy",
     "update_jointly": "objective and policy",
+    "update_auxiliary": "auxiliary phase",
 }
 
 
 def flops_per_frame(config: Config) -> dict[str, float]:
     """Counted by PyTorch's own counter on a real, shorter rollout: acting, objective, policy.
 
-    With torch's kernels, which the counter knows: the work is the same with ours.
+    With torch's kernels, which the counter knows: the work is the same with ours. PPG has a phase
+    after each rollout, which costs a frame as much as one after many.
     """
     steps = 64  # enough for runs as long as every method wants them
     machine = replace(config.machine, kernels="torch", compile=False, low_memory=False)
-    small = replace(config, rollout_steps=steps, machine=machine)
+    small = phase_each_time(replace(config, rollout_steps=steps, machine=machine))
     training = Training(small)
     learner, counted = training.learner, dict[str, float]()
 
@@ -82,6 +85,13 @@ def flops_per_frame(config: Config) -> dict[str, float]:
     learner.update(rollout, experience(rollout, rollout.reward, small.policy))
     training.envs.close()
     return {name: value / small.rollout_frames for name, value in counted.items()}
+
+
+def phase_each_time(config: Config) -> Config:
+    """The same with an auxiliary phase after each rollout, where the policy has such phases."""
+    if not isinstance(config.policy, PPGConfig):
+        return config
+    return replace(config, policy=replace(config.policy, auxiliary_every=1))
 
 
 def peak_memory(arguments: Sequence[str]) -> int:

@@ -1,8 +1,8 @@
 """The same rooms as the package: what tests `crosstraj/nn/ops.py` is in `tests/nn/test_ops.py`.
 
-`tools/` and `examples/` have their rooms here too. Files that hold no test have what several test
-files share: `helpers.py` and `conftest.py` for all of them, others in the room that needs them.
-No test file imports from another one.
+`tools/`, `benchmarks/` and `examples/` have their rooms here too. Files that hold no test have what
+several test files share: `helpers.py` and `conftest.py` for all of them, others in the room that
+needs them. No test file imports from another one.
 
 Named for what they show, because that takes several modules:
     analysis/first/test_first_browser.py: what a real browser makes of the page of `first`

@@ -3,7 +3,8 @@
 What is stored holds every value. Whoever adds one raises FORMAT, and says in UNSAID what runs did
 before there was such a value: then old runs are read as what they were, whatever the new default.
 What tells no runs apart leaves FORMAT as it is: files of the newest may leave that out, too. So
-does what is in QUIET: it tells runs apart only where it is not as it was before it came.
+does what is in QUIET: it tells runs apart only where it is not as it was before it came, in
+every method ("") or in the one that is named.
 """
 
 import dataclasses
@@ -39,7 +40,12 @@ UNSAID: dict[int, dict[str, Any]] = {
         "machine.env_processes": False,
         "machine.precision": "fp32",
     },
-    2: {"policy.target_kl": 0.0, "saving.video": False, "saving.wandb": False},
+    2: {
+        "policy.target_kl": 0.0,
+        "objective.rectified": True,  # of ATC: all files of this format have SPR's
+        "saving.video": False,
+        "saving.wandb": False,
+    },
 }
 # By what turns a thing on: values that are left out where it is off, for they tell no runs apart.
 OPTIONAL = {
@@ -49,9 +55,10 @@ OPTIONAL = {
 }
 # What a run may change without becoming another run; `telling` has the one exception.
 NOT_IDENTITY = ("frames", "machine", "saving", "objective.accept_weak_experts")
-
-
-QUIET = {"policy.target_kl": 0.0}
+QUIET: dict[str, dict[str, Any]] = {
+    "": {"policy.target_kl": 0.0},
+    "atc": {"objective.rectified": True},
+}
 
 
 def identity(config: Config) -> str:
@@ -70,7 +77,8 @@ def telling(values: Mapping[str, Any]) -> dict[str, Any]:
     How a machine works is not among them, but how coarsely it rounds is: that is a question in
     itself, and runs that answer it must not share a directory.
     """
-    as_before = [name for name, before in QUIET.items() if _at(values, name) == before]
+    quiet = QUIET[""] | QUIET.get(str(values.get("method")), {})
+    as_before = [name for name, before in quiet.items() if _at(values, name) == before]
     kept, precision = left_over(values, (*NOT_IDENTITY, *as_before)), precision_of(values)
     return kept if precision == "fp32" else kept | {"precision": precision}
 

@@ -37,6 +37,8 @@ APART = 32  # steps between frames that are compared: nearer ones are nearly equ
 class Learner(Parts):
     """Updates all that it owns from one rollout after another."""
 
+    update_auxiliary = update_auxiliary
+
     def update(self, rollout: Rollout, steps: Experience) -> Metrics:
         """Everything that is learnt from one rollout, in the order asked for."""
         match self.config.order:
@@ -56,7 +58,7 @@ class Learner(Parts):
         figures = self.named(self.objective.figures()) | self.level_variance(rollout)
         figures |= self.worth_of_memory(rollout)
         metrics |= {name: float(f) for name, f in figures.items() if f.isfinite()}
-        metrics |= self.update_value(rollout, steps) | update_auxiliary(self, rollout, steps)
+        metrics |= self.update_value(rollout, steps) | self.update_auxiliary(rollout, steps)
         self.rollouts += 1
         return metrics
 
@@ -220,14 +222,12 @@ class Learner(Parts):
 
     def update_value(self, rollout: Rollout, steps: Experience) -> Metrics:
         """A value network of its own: its own epochs over the same rollout, the same targets."""
-        averages, epochs = Averages(), self.policy.value_epochs(self.rollouts)
-        for minibatch in self.policy_batches(rollout.done, epochs):
+        averages, piece = Averages(), self.steps_at_a_time
+        for minibatch in self.policy_batches(rollout.done, self.policy.value_epochs(self.rollouts)):
             encode = self.stepwise_encode(self.policy.value_encoder, live=True)
             features_of = features_by(encode, rollout.frames())
             self.value_optimiser.zero()
-            error = self.policy.value_backward(
-                features_of, steps, minibatch.frame, self.steps_at_a_time
-            )
+            error = self.policy.value_backward(features_of, steps, minibatch.frame, piece)
             averages.add(value_error=error, value_grad_norm=self.value_optimiser.step())
         return averages.numbers()
 

@@ -1,6 +1,7 @@
 """ATC: a frame must tell which frame came k steps later, both shifted at random (Stooke, 2021).
 
-With c = phi(shift(o_t)) and z = phi'(shift(o_{t+k})), where phi' is a moving average of phi:
+With c = phi(shift(o_t)) and z = phi'(shift(o_{t+k})), both before the last layer's ReLU, where phi'
+is a moving average of phi:
 
     scores = (c + MLP(c)) W z^T,    L = - mean log softmax of a row's own column
 
@@ -40,6 +41,8 @@ class ATCConfig(ObjectiveConfig):
     """EMA decay of the target encoder (release)."""
     hidden: int = 512
     """Hidden width of the anchors' residual MLP (release)."""
+    rectified: bool = False
+    """Contrast the last layer's output after its ReLU, not before it (release: a linear layer)."""
     weight: float = 1.0
     """Weight of the loss beside the policy's, for --order joint."""
 
@@ -60,6 +63,7 @@ class Batch(NamedTuple):
 
 class ATC(Objective):
     follows = True
+    why_no_anchor = "method=atc reads the map before the features"
     why_no_memory = "its anchors and positives are shifted frames, which have no history"
     target: nn.Module
 
@@ -85,16 +89,20 @@ class ATC(Objective):
     def loss(self, encode: Encoder, batch: Batch, rng: torch.Generator) -> tuple[Tensor, Metrics]:
         shift = self.config.shift
         now = batch.frames.index_select(0, batch.now)
-        anchor = encode(ops.random_shift(now, shift, rng))
+        anchor = self.code(encode, ops.random_shift(now, shift, rng))
         with torch.no_grad():
             later = batch.frames.index_select(0, batch.later)
-            positive = encode.on(self.target)(ops.random_shift(later, shift, rng))
+            positive = self.code(encode.on(self.target), ops.random_shift(later, shift, rng))
         scores = (anchor + self.residual(anchor)) @ self.similarity @ positive.T
         contrast = ops.info_nce(scores)
         return self.config.weight * contrast, {
             "contrast": contrast,
             "top_one": ops.top_one(scores.detach()),
         }
+
+    def code(self, encode: Encoder, frames: Tensor) -> Tensor:
+        """What is contrasted of each frame: [B, D]."""
+        return encode.project(encode.map(frames), rectified=self.config.rectified)
 
     def after_step(self, encoder: nn.Module) -> None:
         ops.follow(self.target, encoder, self.config.target_decay)

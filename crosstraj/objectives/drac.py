@@ -11,7 +11,8 @@ the three once per rollout, by the returns that followed each choice:
 
 Differs: the KL divergence itself, where the release has the log-probability of one action drawn
 from pi(. | o), whose mean has the same gradient; three augmentations of the release's eight; and
-returns within the rollout, where the release adds the value of what comes after it.
+discounted rewards within the rollout, where the release has GAE's lambda-returns, into which the
+values of all steps enter.
 """
 
 from collections.abc import Iterator

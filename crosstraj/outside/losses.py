@@ -67,7 +67,7 @@ class CURL(Loss[CURLConfig]):
 class ATC(Loss[ATCConfig]):
     """A frame agrees with the one a few steps later, more than with others (Stooke et al., 2021).
 
-    Needs `attach`.
+    Needs `attach`, and an encoder cut in two: `FrameEncoder(network, head)`.
     """
 
     parts = (ATCConfig, atc.ATC)

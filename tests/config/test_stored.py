@@ -24,6 +24,7 @@ from crosstraj.data.level_replay import ReplayConfig
 from crosstraj.envs import GymnasiumConfig
 from crosstraj.errors import BadInput
 from crosstraj.learning.load import read_config, read_values
+from crosstraj.objectives.atc import ATCConfig
 from crosstraj.report.comparison import changed_values
 
 
@@ -59,7 +60,7 @@ def test_every_value_is_stored_and_comes_back(method: str) -> None:
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_file_of_format_1_is_read_as_what_its_run_did(method: str, tmp_path: Path) -> None:
-    """Also where the default is another by now, as in four methods."""
+    """Also where the default is another by now, as in five methods."""
     before = preset(method, "default")
     changes = {
         name.partition(".")[2]: value
@@ -67,7 +68,7 @@ def test_a_file_of_format_1_is_read_as_what_its_run_did(method: str, tmp_path: P
         if name.startswith("objective.") and hasattr(before.objective, name.partition(".")[2])
     }
     differs = changes != {name: getattr(before.objective, name) for name in changes}
-    assert differs == (method in ("ctrl", "diayn", "pse", "spr"))
+    assert differs == (method in ("atc", "ctrl", "diayn", "pse", "spr"))
     before = replace(before, objective=replace(before.objective, **changes))
     old = as_format_1(to_dict(before))
     assert "pooling" not in old
@@ -150,7 +151,7 @@ def test_a_value_that_tells_no_runs_apart_may_be_missing_from_any_run():
     values = through_json(to_dict(config))
     for name in UNSAID[FORMAT]:
         part, _, inner = name.partition(".")
-        del values[part][inner]
+        values[part].pop(inner, None)  # PPO has no objective's
     for version in (1, FORMAT):
         assert from_dict(completed(values, version)) == config
 
@@ -182,3 +183,22 @@ def test_a_target_kl_is_another_run_and_none_is_what_it_was():
     assert identity_of(telling(older), ()) == identity(config)
     assert from_dict(completed(older, 2)) == config
     assert from_dict(through_json(to_dict(bounded))) == bounded
+
+
+def test_an_atc_of_before_had_rectified_features_and_keeps_its_name():
+    default = preset("atc", "default")
+    assert isinstance(default.objective, ATCConfig)
+    before = replace(default, objective=replace(default.objective, rectified=True))
+    older = through_json(to_dict(before))
+    del older["objective"]["rectified"]
+    for version in (1, 2):
+        assert from_dict(completed(older, version)) == before
+    assert identity_of(telling(older), ()) == identity(before) != identity(default)
+
+
+def test_what_is_quiet_in_one_method_tells_runs_of_another_apart():
+    """SPR had the value in every file of this format, so that either of its values has a name."""
+    spr = through_json(to_dict(preset("spr", "default")))
+    for rectified in (False, True):
+        values = spr | {"objective": spr["objective"] | {"rectified": rectified}}
+        assert telling(values)["objective"]["rectified"] == rectified

@@ -1,5 +1,7 @@
 """Equal terms: what is not the method is the same for all, and what is not has a control."""
 
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from crosstraj.experiments.file import read
 from crosstraj.experiments.jobs import prepare
 from crosstraj.objectives import NoObjective
 from crosstraj.policies.ppo import PPOConfig
+from tests.objectives.every_method import learner_for, rollout_for, small, update
 
 OWN = {"method", "encoder_grad", "order", "phases"}  # what makes a method; and all of `objective`
 # The other values in which a method's default differs from PPO's on the same game, and why.
@@ -47,6 +50,11 @@ PROCGEN = {key: why for key, why in ALLOWED.items() if key != ("ctrl", "policy.h
     ("idaac", "policy.epochs"): "the same",
     ("ppg", "policy.epochs"): "the same",
 }
+# The objectives that do not pass over a rollout as often as PPO does, by preset: how often.
+PASSES: dict[str, dict[str, int]] = {
+    "default": {},
+    "procgen": {"atc": 1, "ctrl": 1, "dbc": 1, "diayn": 1, "idaac": 1},  # PPO: 3
+}
 # Runs are kept of these, and tables made of them: their control is in another file.
 ELSEWHERE = {"learn": "learn_controls", "learn_1m": "learn_controls"}
 
@@ -72,9 +80,43 @@ def test_methods_differ_in_what_is_named_here_and_in_nothing_else(name, allowed)
     assert differences(name) == allowed.keys()
 
 
+def passes(config: Config) -> int:
+    """How often the objective goes over each rollout: with the policy, or in a pass of its own."""
+    return config.policy.epochs if config.order == "joint" else config.representation.epochs
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_objectives_learn_from_a_rollout_as_often_as_ppo_or_are_named(name):
+    configs = {method: preset(method, name) for method in METHODS}
+    usual = configs["ppo"].policy.epochs
+    found = {
+        method: passes(config)
+        for method, config in configs.items()
+        if not isinstance(config.objective, NoObjective) and passes(config) != usual
+    }
+    assert found == PASSES[name]
+
+
+@pytest.mark.parametrize(("order", "expected"), [("joint", 3), ("policy", 2), ("objective", 2)])
+def test_passes_are_those_that_a_learner_makes(order, expected, monkeypatch):
+    """In each pass the objective has two minibatches, and follows each of them with a call."""
+    config = small("curl", order=order)
+    config = replace(
+        config,
+        policy=replace(config.policy, epochs=3, minibatches=2),
+        representation=replace(config.representation, epochs=2, minibatches=2),
+    )
+    learner, calls = learner_for(config), []
+    monkeypatch.setattr(learner.objective, "after_step", calls.append)
+    update(learner, rollout_for(learner))
+    assert len(calls) / 2 == passes(config) == expected
+
+
 def test_the_page_on_methods_names_every_difference():
     page = Path("docs/methods.md").read_text()
     section = page.split("## Equal terms")[1].split("\n## ")[0]
+    (sentence,) = re.findall(r"the joint methods have 3[^.]*\.", section)
+    assert set(re.findall(r"`(\w+)`", sentence)) == PASSES["procgen"].keys()
     for method, value in ALLOWED:
         if method not in ("daac", "idaac", "ppg") or value == "policy.kind":
             assert f"`{value}`" in section, value

@@ -60,6 +60,7 @@ def test_a_cut_that_the_gradient_passes_is_refused(grad):
     [
         ("ctrl", {"order": "joint"}, "order=joint has no such pass"),
         ("diayn", {}, "method=diayn gives the heads a skill"),
+        ("atc", {"split_at": "fc"}, "method=atc reads the map before the features"),
         ("spr", {"order": "policy"}, "method=spr reads the map before the features"),
         ("ctrl", {"encoder_grad": "ssl", "split_at": "conv"}, "split_at=conv gives the heads"),
     ],

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from crosstraj.cli.main import main
+from crosstraj.config.methods import METHODS
 from crosstraj.experiments.file import read
 from tests.experiments.files import FILES, SMALL, without, write
 
@@ -55,6 +56,11 @@ def test_there_is_a_file_for_each_table_and_figure() -> None:
     assert {path.parent.name for path in FILES} == {"paper", "ours"}
     for path in FILES:
         assert read(path).reproduces.startswith("CTRL paper") == (path.parent.name == "paper")
+
+
+def test_the_check_that_all_methods_train_has_every_method() -> None:
+    runs = read(Path("experiments/ours/all_methods.toml")).runs()
+    assert {run.values["method"] for run in runs} == METHODS.keys()
 
 
 # --- bad files

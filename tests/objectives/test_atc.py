@@ -2,12 +2,14 @@
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
 from crosstraj.config.presets import preset
+from crosstraj.config.values import Config
 from crosstraj.learning.optimiser import Averages
 from crosstraj.nn import ops
 from crosstraj.nn.encoders import Encode
@@ -32,8 +34,21 @@ def random_batch(pairs: int, side: int = 8) -> Batch:
     return Batch(frames, order[:pairs], order[pairs:])
 
 
-def test_the_contrast_equals_the_slow_loop():
-    learner = learner_for(small("atc"), side=8)
+def rectified_or_not(rectified: bool) -> Config:
+    config = small("atc")
+    assert isinstance(config.objective, ATCConfig)
+    return replace(config, objective=replace(config.objective, rectified=rectified))
+
+
+def read(encoder: Any, frames: Tensor, rectified: bool) -> Tensor:
+    """The last layer written out, with or without its ReLU."""
+    linear = encoder.map(frames).flatten(1) @ encoder.last.weight.T + encoder.last.bias
+    return linear.clamp(min=0) if rectified else linear
+
+
+@pytest.mark.parametrize("rectified", [False, True])
+def test_the_contrast_equals_the_slow_loop(rectified):
+    learner = learner_for(rectified_or_not(rectified), side=8)
     method, batch, encoder = learner.objective, random_batch(6), learner.agent.encoder
     assert isinstance(method, ATC)
     with torch.no_grad():
@@ -43,8 +58,10 @@ def test_the_contrast_equals_the_slow_loop():
     loss, seen = method.loss(Encode(encoder, live=True, piece=4), batch, rng(5))
     g, shift = rng(5), method.config.shift
     with torch.no_grad():
-        anchor = encoder(ops.random_shift(batch.frames[batch.now], shift, g))
-        positive = method.target(ops.random_shift(batch.frames[batch.later], shift, g))
+        now = ops.random_shift(batch.frames[batch.now], shift, g)
+        later = ops.random_shift(batch.frames[batch.later], shift, g)
+        anchor, positive = read(encoder, now, rectified), read(method.target, later, rectified)
+        assert (float(anchor.min()) < 0) != rectified
         query = anchor + method.residual(anchor)
         losses, right = [], 0
         for i in range(6):
@@ -53,6 +70,27 @@ def test_the_contrast_equals_the_slow_loop():
             right += scores[i] == max(scores)
     assert float(loss.detach()) == pytest.approx(sum(losses) / 6, rel=1e-3)
     assert float(seen["top_one"]) == pytest.approx(right / 6)
+
+
+def test_before_the_last_relu_every_unit_of_the_last_layer_learns():
+    """Push all units below zero: behind the ReLU nothing is left to learn from."""
+    for rectified in (False, True):
+        learner = learner_for(rectified_or_not(rectified), side=8)
+        method, encoder = learner.objective, learner.agent.encoder
+        assert isinstance(method, ATC)
+        with torch.no_grad():
+            encoder.last.bias.fill_(-1e3)
+            method.target.get_parameter("last.bias").normal_(generator=rng(4))
+        method.loss(Encode(encoder, live=True, piece=4), random_batch(6), rng(5))[0].backward()
+        gradient = encoder.last.weight.grad
+        assert gradient is not None
+        assert bool(gradient.any()) != rectified
+
+
+def test_the_default_contrasts_what_the_source_does():
+    config = small("atc")
+    assert isinstance(config.objective, ATCConfig)
+    assert not config.objective.rectified
 
 
 def test_equal_frames_leave_a_blind_guess():

@@ -1,0 +1,20 @@
+"""FLOPs per frame: what is counted of a rollout, against the network's own size."""
+
+from dataclasses import replace
+
+import pytest
+
+from benchmarks.machine import flops_per_frame
+from crosstraj.config.presets import preset
+
+
+def test_an_auxiliary_phase_counts_however_seldom_it_comes() -> None:
+    """Six epochs on both networks, each as dear as the one epoch of either in the policy phase, and
+    one look at what the policy says before: a forward pass of one of two networks, a sixth.
+    """
+    config = replace(preset("ppg", "default"), envs=2, encoder="laptop")
+    counted = flops_per_frame(config)
+    assert counted["auxiliary phase"] / counted["policy"] == pytest.approx(6 + 1 / 6, rel=0.01)
+    assert not flops_per_frame(replace(preset("ppo", "default"), envs=2, encoder="laptop")).get(
+        "auxiliary phase"
+    )
