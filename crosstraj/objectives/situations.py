@@ -256,13 +256,15 @@ class Situations(Prototypes):
         with without_statistics(self.psi):
             v = self.psi(source)
         place, time = (x.index_select(0, batch.earlier) for x in (batch.place, batch.time))
+        time = (time + 1).float().log2().long()  # in powers of two
         self.play.add(
             code=code,
             loss=loss,
             level=batch.level.index_select(0, batch.earlier),
             nothing=torch.zeros_like(place),
             before=self.code(v, self.config.code_temperature, self.config.rounds),
-            time=place * 32 + (time + 1).float().log2().long(),  # times in powers of two
+            gap=batch.gap,
+            time=torch.stack([place, place // 4, place // 8, time, place * 32 + time], 1),
             action=batch.action.index_select(0, batch.earlier),
         )
 
