@@ -11,7 +11,7 @@ from crosstraj.nn import ops
 from crosstraj.nn.sinkhorn import sinkhorn
 
 SHARES = [step / 20 for step in range(20)]  # of the code before in a guess; never all of it
-SMOOTHING = 20.0  # imagined steps with the mean code, added to each row of a table of codes
+SMOOTHINGS = (2, 20, 200, 2000)  # imagined steps with the mean code in each row of a table
 
 
 def labels(values: Tensor) -> Tensor:
@@ -77,44 +77,79 @@ def groups_per_cluster(code: Tensor, group: Tensor, rng: torch.Generator) -> Ten
     return spanned(code) / spanned(code.index_select(0, permuted))
 
 
-def known_alone(key: Tensor, code: Tensor, rng: torch.Generator) -> Tensor:
-    """The cross-entropy of codes for a predictor that knows nothing but a label, in nats.
+def known_alone(keys: Tensor, code: Tensor, rng: torch.Generator) -> Tensor:
+    """The cross-entropy of codes for a predictor that knows nothing but labels, in nats.
 
-    A table of mean codes by label, fitted on one half of the steps (each row smoothed towards the
-    mean of all) and tested on the other, both ways: an upper bound on H(C | label).
+    keys: [B] or [B, K], K ways to label the same steps, some coarser than others. For each there is
+    a table of mean codes by label, fitted on one half of the steps (each row smoothed towards the
+    mean of all) and tested on the other, both ways: an upper bound on H(C | labels). Fine labels
+    have few steps each and coarse ones know less, so the best of the tables counts. Every loss is
+    of steps that its table has not seen: the least of so few, over thousands of steps, is lower
+    than its expectation by less than the bound is too high.
     """
-    key, count = labels(key), len(code)
-    halves = torch.randperm(count, generator=rng).to(code.device).tensor_split(2)
+    halves = torch.randperm(len(code), generator=rng).to(code.device).tensor_split(2)
     losses = []
-    for fitted, tested in (halves, halves[::-1]):
-        rows = code.index_select(0, fitted)
-        size, total = ops.group_sums(rows, key[fitted], int(key.max()) + 1)
-        mean = rows.mean(0)
-        table = (total + SMOOTHING * mean) / (size[:, None] + SMOOTHING)
-        guess = table.index_select(0, key[tested]).log()
-        losses.append(-(code.index_select(0, tested) * guess).sum(1).mean())
-    return (losses[0] + losses[1]) / 2
+    for key in (labels(column) for column in keys.view(len(code), -1).unbind(1)):
+        count = int(key.max()) + 1
+        first, second = (ops.group_sums(code[half], key[half], count) for half in halves)
+        losses += [
+            (_by_table(first, second, smoothing) + _by_table(second, first, smoothing)) / len(code)
+            for smoothing in SMOOTHINGS
+        ]
+    return torch.stack(losses).min()
 
 
-def repeated(before: Tensor, code: Tensor, rng: torch.Generator) -> Tensor:
+def _by_table(
+    fitted: tuple[Tensor, Tensor], tested: tuple[Tensor, Tensor], smoothing: float
+) -> Tensor:
+    """The summed loss on one half's codes of a table of the other's; sizes and sums by label."""
+    size, total = fitted
+    prior = smoothing * _mean_code(total)
+    return -torch.special.xlogy(tested[1], (total + prior) / (size[:, None] + smoothing)).sum()
+
+
+def _mean_code(rows: Tensor) -> Tensor:
+    """Of codes or of their sums by label [L, C], and of one imagined step that may be anything.
+
+    So no cluster is held for impossible because one half of the steps is without it.
+    """
+    total = rows.sum(0)
+    return (total + 1 / len(total)) / (total.sum() + 1)
+
+
+def known_by_code(before: Tensor, gap: Tensor, code: Tensor, rng: torch.Generator) -> Tensor:
+    """The cross-entropy of codes for who knows the code before, and how many steps ago it was.
+
+    The better of two: who repeats it is right where codes stay as they are, and a table of what
+    comes after which cluster where they move on in an order.
+    """
+    cluster = before.argmax(1)
+    table = torch.stack([cluster, cluster * (int(gap.max()) + 1) + gap], 1)
+    return torch.minimum(known_alone(table, code, rng), repeated(before, gap, code, rng))
+
+
+def repeated(before: Tensor, gap: Tensor, code: Tensor, rng: torch.Generator) -> Tensor:
     """The cross-entropy of codes for who expects the code before again, or else any.
 
-    before, code: [B, C]; the guess is a * before + (1 - a) * mean. How much, a, is chosen on one
-    half of the steps and tested on the other, both ways. A table by label is blind to this where a
-    label has few steps: it is pulled towards the mean.
+    before, code: [B, C]; the guess is a * before + (1 - a) * mean. How much, a, is chosen for each
+    gap [B] on one half of the steps and tested on the other, both ways. A table by label is blind
+    to this where a label has few steps: it is pulled towards the mean.
     """
     halves = torch.randperm(len(code), generator=rng).to(code.device).tensor_split(2)
     losses = []
     for fitted, tested in (halves, halves[::-1]):
-        mean = code.index_select(0, fitted).mean(0)
-        by_share = {_mixed(before, code, mean, fitted, share).item(): share for share in SHARES}
-        losses.append(_mixed(before, code, mean, tested, by_share[min(by_share)]))
-    return (losses[0] + losses[1]) / 2
+        mean = _mean_code(code[fitted])
+        for steps in gap.unique():
+            known, asked = (half[gap[half] == steps] for half in (fitted, tested))
+            tried = [_mixed(before[known], code[known], mean, share) for share in SHARES]
+            share = SHARES[int(torch.stack(tried).argmin())]
+            losses.append(_mixed(before[asked], code[asked], mean, share))
+    return torch.stack(losses).sum() / len(code)
 
 
-def _mixed(before: Tensor, code: Tensor, mean: Tensor, rows: Tensor, share: float) -> Tensor:
-    guess = share * before.index_select(0, rows) + (1 - share) * mean
-    return -torch.special.xlogy(code.index_select(0, rows), guess).sum(1).mean()
+def _mixed(before: Tensor, code: Tensor, mean: Tensor, share: float) -> Tensor:
+    """The summed loss of who expects so much of the code before, and else the mean."""
+    return -torch.special.xlogy(code, share * before + (1 - share) * mean).sum()
 
 
 @torch.no_grad()
@@ -153,8 +188,9 @@ class Play:
         return sum(len(part["code"]) for part in self.parts) >= self.most
 
     def add(self, **columns: Tensor) -> None:
-        """`code` [B, C], `level` and `loss` [B], and what a code might be guessed by: labels [B],
-        or another code [B, C]."""
+        """`code` [B, C], `level` and `loss` [B]; `before` [B, C], another code, and the `gap` [B]
+        to it; and by any other name labels [B] that a code might be guessed by, or several ways of
+        labelling [B, K]."""
         self.parts.append({name: column.detach() for name, column in columns.items()})
 
     def figures(self) -> dict[str, Tensor]:
@@ -170,10 +206,9 @@ class Play:
             "levels_per_cluster": groups_per_cluster(code, level, rng),
             "knowing_all": loss.mean(),  # the method's own, on the same steps
         }
-        for name, key in rows.items():
-            label = key.argmax(1) if key.ndim == 2 else key
-            figures[f"knowing_{name}"] = known_alone(label, code, rng)
-            if key.ndim == 2:
-                by_table = figures[f"knowing_{name}"]
-                figures[f"knowing_{name}"] = torch.minimum(by_table, repeated(key, code, rng))
+        if "before" in rows:
+            before, gap = rows.pop("before"), rows.pop("gap")
+            figures["knowing_before"] = known_by_code(before, gap, code, rng)
+        for name, keys in rows.items():
+            figures[f"knowing_{name}"] = known_alone(keys, code, rng)
         return figures

@@ -217,11 +217,6 @@ def feature_health(features: Tensor) -> dict[str, Tensor]:
     }
 
 
-def shuffled(rows: Tensor, rng: torch.Generator) -> Tensor:
-    """The same rows in a random order."""
-    return rows.index_select(0, torch.randperm(len(rows), generator=rng).to(rows.device))
-
-
 def alike(label: Tensor, rng: torch.Generator) -> Tensor:
     """A random permutation [B] in which each has the place of one with the same label."""
     drawn = torch.randperm(len(label), generator=rng).to(label.device)

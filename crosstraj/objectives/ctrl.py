@@ -211,7 +211,7 @@ class CTRL(Prototypes):
         views = batch.views
         first = views.keypoints[:, 0]
         # Not swapped, a view predicts its own code, and there is none before it.
-        before = {"before": code} if self.config.swap_codes else {}
+        before = {"before": code, "gap": torch.zeros_like(first)} if self.config.swap_codes else {}
         self.play.add(
             code=code.index_select(0, views.partner),
             loss=losses,

@@ -14,6 +14,7 @@ Shortcuts that attain a low loss without this, and the figure that sees each:
   what was done, whatever the situation    knowing_action; frame_gain: what the frame is worth
   the situation, whatever was done         action_gain: what the actions are worth
   levels that change how the frames differ codes_about_level, levels_per_cluster, level_variance
+  what a centred stretch still shares      the same loss with `--objective.shuffled`
   heads on an encoder that learns nothing  the same loss with `--encoder-grad none`
 """
 
@@ -69,7 +70,7 @@ class SituationsConfig(ObjectiveConfig):
     width: int = 256
     """Width of the projection heads (CTRL)."""
     shuffled: bool = False
-    """Control experiment: predict the cluster and action of unrelated steps, at the same cost."""
+    """Control experiment: predict the cluster and action of other steps of the same stretch."""
 
     def __post_init__(self) -> None:
         check_range(self, "objective.", "gap", "rounds", "neighbour_count", "width", at_least=1)
@@ -157,7 +158,9 @@ class Situations(Prototypes):
         with torch.no_grad():
             v = self.psi(self.subject(within, batch))
             code = self.code(v, c.code_temperature, c.rounds)
-        target = ops.shuffled(code, rng) if c.shuffled else code
+        target = code
+        if c.shuffled:
+            target = code.index_select(0, ops.alike(batch.stretch.index_select(0, earlier), rng))
         log_assignment = self.foretell(source, action)
         losses = ops.cross_entropies(target, log_assignment)
         cluster = losses.mean()
@@ -217,7 +220,7 @@ class Situations(Prototypes):
         change = features.index_select(0, before + 1) - features.index_select(0, before)
         taken = batch.action.index_select(0, before)
         if self.config.shuffled:
-            taken = ops.shuffled(taken, rng)
+            taken = taken[ops.alike(batch.stretch.index_select(0, before), rng)]
         return F.cross_entropy(self.inverse(change), taken)
 
     def predict(
@@ -256,13 +259,15 @@ class Situations(Prototypes):
         with without_statistics(self.psi):
             v = self.psi(source)
         place, time = (x.index_select(0, batch.earlier) for x in (batch.place, batch.time))
+        time = (time + 1).float().log2().long()  # in powers of two
         self.play.add(
             code=code,
             loss=loss,
             level=batch.level.index_select(0, batch.earlier),
             nothing=torch.zeros_like(place),
             before=self.code(v, self.config.code_temperature, self.config.rounds),
-            time=place * 32 + (time + 1).float().log2().long(),  # times in powers of two
+            gap=batch.gap,
+            time=torch.stack([place, place // 4, place // 8, time, place * 32 + time], 1),
             action=batch.action.index_select(0, batch.earlier),
         )
 

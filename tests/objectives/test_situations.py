@@ -1,4 +1,4 @@
-"""Situations: pairs, centring without a leak, whose gradient flows, and what it learns and not."""
+"""Situations: pairs, whose gradient flows, what it learns and not, and one pass with the policy."""
 
 import math
 from dataclasses import replace
@@ -16,15 +16,10 @@ from crosstraj.learning.learner import Learner
 from crosstraj.learning.optimiser import Averages
 from crosstraj.nn import ops
 from crosstraj.nn.sinkhorn import sinkhorn
-from crosstraj.objectives.situations import LEAST, Batch, Situations, SituationsConfig
+from crosstraj.objectives.situations import LEAST, SituationsConfig
 from crosstraj.policies.experience import experience
 from tests.helpers import bits, learner_for, moved, ragged_done, rng, rollout_for, slow_fragments
-
-ACTIONS = 3
-
-
-def objective(**changes: Any) -> Situations:
-    return Situations(SituationsConfig(clusters=8, **changes), 256, ACTIONS, rng())
+from tests.objectives.stretch_pairs import ACTIONS, batch_of, every_pair, objective, process
 
 
 def small(**changes: Any) -> Config:
@@ -110,90 +105,6 @@ def test_episodes_that_are_all_too_short_give_no_batch_and_no_error():
     assert list(objective().minibatches(rollout, 2, rng())) == []
 
 
-def batch_of(stretch: Tensor, earlier: Tensor, gap: Tensor) -> Batch:
-    nothing = torch.zeros(len(stretch), dtype=torch.int64)
-    frames = torch.zeros(len(stretch), 1, 1, 3, dtype=torch.uint8)
-    return Batch(frames, nothing, stretch, nothing, nothing, nothing, earlier, gap)
-
-
-def every_pair(count: int, length: int, gap: int = 1) -> Batch:
-    """All pairs `gap` apart of `count` stretches of one length."""
-    stretch = torch.arange(count).repeat_interleave(length)
-    place = torch.arange(count * length) % length
-    earlier = (place + gap < length).nonzero().squeeze(1)
-    batch = batch_of(stretch, earlier, torch.full_like(earlier, gap))
-    action = torch.randint(ACTIONS, (len(stretch),), generator=rng(9))
-    return batch._replace(action=action, place=place, level=stretch)
-
-
-def test_shuffled_actions_are_those_of_pairs_as_far_apart():
-    label = torch.randint(3, (50,), generator=rng(1))
-    other = ops.alike(label, rng(2))
-    assert sorted(other.tolist()) == list(range(50))
-    assert torch.equal(label[other], label)
-    assert (other != torch.arange(50)).sum() > 30
-
-
-# --- Centring
-
-
-def test_what_a_stretch_has_in_common_is_in_neither_side():
-    method, batch = objective(), every_pair(6, 9)
-    features = torch.randn(54, 256, generator=rng(1))
-    common = torch.randn(6, 256, generator=rng(2)).repeat_interleave(9, 0)
-    for one in (features, features + 5 * common):
-        within = method.without_stretch(one, batch.stretch)
-        sides = torch.cat([within, method.subject(within, batch)])
-        if one is features:
-            expected = sides
-    torch.testing.assert_close(sides, expected, atol=1e-4, rtol=1e-4)
-
-
-def test_the_later_side_is_less_the_mean_of_its_stretch_without_the_earlier_frame():
-    method, batch = objective(), every_pair(3, 8, gap=2)
-    features = torch.randn(24, 256, generator=rng(1))
-    subject = method.subject(method.without_stretch(features, batch.stretch), batch)
-    for row, first in enumerate(batch.earlier.tolist()):
-        begin = first // 8 * 8
-        others = [features[i] for i in range(begin, begin + 8) if i != first]
-        torch.testing.assert_close(
-            subject[row], features[first + 2] - sum(others) / 7, atol=1e-5, rtol=1e-4
-        )
-
-
-@pytest.mark.parametrize("length", [8, 32])
-def test_independent_frames_are_uncorrelated_across_a_pair_whatever_the_stretch(length):
-    """With the mean of the whole stretch on both sides they would have -1 / (l - 1)."""
-    method, batch = objective(), every_pair(4000 // length, length)
-    features = torch.randn(len(batch.stretch), 256, generator=rng(1))
-    within = method.without_stretch(features, batch.stretch)
-    source = within.index_select(0, batch.earlier)
-    for later, expected in (
-        (method.subject(within, batch), 0.0),
-        (within.index_select(0, batch.earlier + 1), -1 / (length - 1)),
-    ):
-        found = (source * later).mean() / (source.std() * later.std())
-        assert found.item() == pytest.approx(expected, abs=0.005)
-
-
-@pytest.mark.parametrize("length", [8, 32])
-def test_independent_random_frames_stay_at_ln_c(length):
-    """Heads that train on fresh random features find nothing: no leak of the mean, none of time."""
-    method = objective(inverse_weight=0.0)
-    adam = torch.optim.Adam(method.parameters(), 2e-3)
-    losses = []
-    for step in range(80):
-        batch = every_pair(1024 // length, length)
-        features = torch.randn(len(batch.stretch), 256, generator=rng(step))
-        loss, metrics = method.loss_of(features, batch, rng(step))
-        losses.append(metrics["cluster"].item())
-        adam.zero_grad()
-        loss.backward()
-        adam.step()
-        method.after_step(nn.Identity())
-    assert sum(losses[-20:]) / 20 > math.log(8) - 0.02
-
-
 # --- The loss
 
 
@@ -252,27 +163,6 @@ def test_running_statistics_are_those_of_the_codes_alone():
     torch.testing.assert_close(norm.running_mean, 0.1 * seen.mean(0), atol=1e-5, rtol=1e-4)
 
 
-def test_the_control_predicts_the_code_of_another_pair():
-    method, batch = objective(inverse_weight=0.0), every_pair(4, 9)
-    control = objective(inverse_weight=0.0, shuffled=True)
-    features = torch.randn(36, 256, generator=rng(1))
-    within = method.without_stretch(features, batch.stretch)
-    v = method.psi(method.subject(within, batch))
-    code = sinkhorn(ops.unit(v) @ method.prototypes.T / 0.05, 3)
-    guess = method.foretell(within[batch.earlier], method.between(batch))
-    other = torch.randperm(len(code), generator=rng(2))
-    expected = ops.cross_entropies(code[other], guess).mean().item()
-    assert control.loss_of(features, batch, rng(2))[0].item() == pytest.approx(expected, rel=1e-4)
-    told, draws = objective(shuffled=True), rng(2)
-    torch.randperm(len(code), generator=draws)  # of the codes
-    change = (features[1:] - features[:-1])[batch.earlier]  # every pair here is one step apart
-    taken = batch.action[batch.earlier][torch.randperm(len(code), generator=draws)]
-    inverse = torch.nn.functional.cross_entropy(told.inverse(change), taken)
-    found = told.loss_of(features, batch, rng(2))[1]["inverse"]
-    assert found.item() == pytest.approx(inverse.item(), rel=1e-4)
-    assert method.loss_of(features, batch, rng(2))[0].item() != pytest.approx(expected, rel=1e-3)
-
-
 def test_mined_neighbours_come_from_other_levels_and_v_has_its_cosine():
     method, batch = objective(predict_weight=1.0), every_pair(6, 9)
     seen: dict[str, Tensor] = {}
@@ -296,24 +186,6 @@ def test_mined_neighbours_come_from_other_levels_and_v_has_its_cosine():
 
 
 # --- What it learns
-
-
-def process(seed: int, *, moves: bool) -> tuple[Tensor, Batch]:
-    """A walk on a ring of 8 places, under a level's vector: features and batch.
-
-    moves: actions move the state by -1, 0 or 1; else it is moved by a coin that nobody sees.
-    """
-    g, count, length = rng(seed), 48, 16
-    batch = every_pair(count, length)
-    action = torch.randint(3, (count, length), generator=g)
-    by = action if moves else torch.randint(3, (count, length), generator=g)
-    start = torch.randint(8, (count, 1), generator=g)
-    place = (start + torch.cat([torch.zeros_like(start), (by - 1).cumsum(1)[:, :-1]], 1)) % 8
-    pictures = torch.randn(8, 256, generator=rng(100))
-    level = torch.randn(20, 256, generator=rng(101))
-    which = torch.randint(20, (count,), generator=g)
-    features = pictures[place.flatten()] + 2 * level[which].repeat_interleave(length, 0)
-    return features, batch._replace(action=action.flatten(), level=which.repeat_interleave(length))
 
 
 def learnt(*, moves: bool, **changes: Any) -> dict[str, float]:

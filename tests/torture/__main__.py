@@ -18,15 +18,16 @@ import torch
 from tests.torture import disk, endurance, guards, resume
 from tests.torture.runs import ROOT, Outcome, Workshop, in_lanes
 
+METHODS = ", ".join(resume.METHODS)
 SHIPPED = "the same with the shipped CTRL preset, at 3 points"
 
 Row = Callable[[Workshop], Outcome]
 
 ROWS: tuple[tuple[str, Row], ...] = (
-    ("none: the plain command, beside the driven one", resume.undisturbed),
-    ("stop after each of 20 updates, and resume (PPO, CTRL)", resume.stops),
+    (f"none: the plain command, beside the driven one ({METHODS})", resume.undisturbed),
+    (f"stop after each of 20 updates, and resume ({METHODS})", resume.stops),
     (SHIPPED, resume.stops_shipped),
-    ("`kill -9` at 50 random moments, saves among them", resume.kills),
+    (f"`kill -9` at 50 random moments, saves among them ({METHODS})", resume.kills),
     (SHIPPED, resume.kills_shipped),
     ("death amid or after the n-th operation of a save, every n", disk.deaths),
     ("200 flips, 50 truncations, each file deleted; 8 real resumes", disk.damages),

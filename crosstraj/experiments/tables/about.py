@@ -2,8 +2,8 @@
 
 The variant named by `judge` is held against the shortcuts that its own runs record, and against
 variants that go by these names: `ctrl`, `ppo`, `untrained encoder` (the same heads on an encoder
-that nobody trains) and `shuffled partners` (the same cost, and no meaning). Every figure is the
-mean over the last updates of a run, and over its seeds.
+that nobody trains) and `shuffled partners` (the same cost, with the code of another pair of the
+same stretch). Every figure is the mean over the last updates of a run, and over its seeds.
 """
 
 import math
@@ -108,7 +108,10 @@ NOTES = (
     f"Means over the last {LAST} updates of each run. Losses are in nats; each is that of the same "
     "codes for who knows this alone (fitted on half of the rollout's pairs, tested on the other "
     "half). Actions' worth: by how much the loss rises with the actions of another pair. Levels "
-    "per cluster: over its value under permuted codes."
+    "per cluster: over its value under permuted codes. Shuffled partners predict the code of "
+    "another pair of the same stretch: a lead there is what a stretch gives away as a whole, which "
+    "is then in the method's own lead, too; a loss above knowing nothing says that the heads have "
+    "not settled, so that they are no control."
 )
 
 
