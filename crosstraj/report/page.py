@@ -206,7 +206,8 @@ def _pictures(
     for name, more in ((comparison.levels, ""), ("seen", TRAINING)):
         figure = comparison_plots.learning_curves(comparison, name)
         caption = f"Return on {name} levels over training{CURVES}{more}."
-        blocks.append(picture(f"curves-{name}", figure, caption))
+        shown = picture(f"curves-{name}", figure, caption)
+        blocks.append(shown._replace(broad=len(figure.axes) > 1))
     if found is None:
         return blocks
     if found.pairs:
