@@ -7,6 +7,7 @@ No test file imports from another one.
 Named for what they show, because that takes several modules:
     analysis/first/test_first_browser.py: what a real browser makes of the page of `first`
     analysis/test_browser.py: what a real browser makes of the page of `explore`
+    analysis/test_screens.py: the same page on wide and narrow screens
     config/test_terms.py: that methods are compared on equal terms, and the page that says so
     examples/test_cleanrl.py: CTRL in CleanRL's style, `examples/cleanrl_ppo_ctrl.py`
     examples/test_recipes.py: what all recipes for other libraries have in common
@@ -24,6 +25,7 @@ Named for what they show, because that takes several modules:
     outside/test_light.py: the wheel without extras
     outside/test_names.py: the public names of the package
     outside/test_page.py: that docs/your_agent.md runs
+    report/test_report_browser.py: what a real browser makes of the page of `report`
     test_house.py: the direction of imports
     test_locks.py: the locked versions
     test_names.py: names and sizes of files, and this list
