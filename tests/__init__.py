@@ -75,6 +75,7 @@ Modules of more than 40 statements that are tested where they are used:
     policies/two_networks.py: policies/test_daac.py
     report/drawing.py: report/test_comparison_plots.py
     report/sections/aggregates.py: report/test_page.py
+    report/sections/codes.py: report/test_page.py
     report/sections/headline.py: report/test_page.py
     report/sections/levels.py: report/test_page.py
     report/sections/returns.py: report/test_page.py

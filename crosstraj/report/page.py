@@ -36,7 +36,7 @@ from crosstraj.report.document import (
     plain,
 )
 from crosstraj.report.reading import RunData, find_runs, read_run
-from crosstraj.report.sections import aggregates, levels, returns, split
+from crosstraj.report.sections import aggregates, codes, levels, returns, split
 from crosstraj.report.sections.aggregates import Aggregates
 from crosstraj.report.sections.headline import headline, one_run
 from crosstraj.report.sections.later import later_returns
@@ -158,6 +158,7 @@ def _details(
         blocks += [*one_run(comparison), *later_returns(comparison)]
     else:
         blocks += _tables(comparison, found)
+    blocks += codes.code_blocks(comparison)
     if said := named(comparison):
         blocks += [Text(NAMED), Items(said)]
     if table := split.split_blocks(comparison):

@@ -513,7 +513,7 @@ function fillPick() {
 }
 
 function drawCurves() {
-  const dashes = ["solid", "dash", "dot"];
+  const dashes = ["solid", "dash", "dot", "dashdot", "longdash"];
   DATA.curves.forEach((_, index) => {  // all places first: their number decides their width
     const place = element("div", undefined, "curve");
     place.id = `curve${index}`;
