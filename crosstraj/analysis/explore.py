@@ -166,6 +166,8 @@ def content(subject: Subject, moments: list[dict[str, Any]]) -> dict[str, Any]:
             {
                 "title": title,
                 **ranges(title),
+                "legend": len(CURVES.get(title, {})) > 1,  # else the title says it
+                "zero": title != PREDICTORS,  # there only the distances between lines count
                 "lines": [
                     {
                         "name": name,

@@ -107,6 +107,15 @@ def test_curves_show_random_play_and_where_a_figure_is_healthy(page: Page):
     low, high = page.run(f"return {drawn}.layout.yaxis.range")
     assert low == 0
     assert high > 64
+    # A line that stands alone for several is named; losses that are to be told apart fill the axis.
+    about = titles.index("about the level (0 = nothing, 1 = all)")
+    assert "codes: level's share" in page.text(f"#curve{about}")
+    losses = titles.index("what predicts the codes (nats, lower is better)")
+    drawn = f"document.getElementById('curve{losses}')"
+    low, high = page.run(f"return {drawn}.layout.yaxis.range")
+    values = page.run(f"return {drawn}.data.flatMap((line) => line.y)")
+    assert low < min(values) < max(values) < high
+    assert low > 0
 
 
 def test_every_colouring_can_be_chosen(page: Page):
