@@ -165,9 +165,7 @@ def content(subject: Subject, moments: list[dict[str, Any]]) -> dict[str, Any]:
         "curves": [
             {
                 "title": title,
-                **ranges(title),
-                "legend": len(CURVES.get(title, {})) > 1,  # else the title says it
-                "zero": title != PREDICTORS,  # there only the distances between lines count
+                **drawn(title),
                 "lines": [
                     {
                         "name": name,
@@ -185,13 +183,15 @@ def content(subject: Subject, moments: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def ranges(title: str) -> dict[str, list[float | None]]:
+def drawn(title: str) -> dict[str, Any]:
     """Where the figure of a curve is healthy, and what its axis shows at least; null: no bound."""
     name = next(iter(CURVES.get(title, {})), "")
     healthy = GLOSSARY[name].healthy if name in GLOSSARY else Range()
     return {
         "healthy": [number(end) for end in healthy],
         "least": [number(end) for end in SCALES.get(name, Range())],
+        "legend": len(CURVES.get(title, {})) > 1,  # else the title says it
+        "zero": title != PREDICTORS,  # there only the distances between lines count
     }
 
 
