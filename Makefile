@@ -3,7 +3,7 @@
 # make test   lint, types and tests; with another Python: make test PYTHON=python3.13
 # make test-all   the slow tests and the browser's as well, on every Python that is here
 # make docs   the site, in build/site; without a network, and a warning is an error
-# make test-browser   the pages of first runs and of `explore` in chromium; fails without it
+# make test-browser   the pages of first runs, `explore` and `report` in chromium; fails without it
 # All make .venv with the locked versions first; nothing else is needed but Python 3.11 to 3.13.
 
 # The first of these that is there, works, and is a version the game engine has wheels for.

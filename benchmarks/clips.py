@@ -16,7 +16,8 @@ from pathlib import Path
 from PIL import Image
 
 from crosstraj.report.document import marked_table
-from crosstraj.runs.shipped import AGENTS, RESULTS
+from crosstraj.runs.chance import RESULTS
+from crosstraj.runs.shipped import AGENTS
 
 
 def measured(run: str, place: Path) -> list[str]:

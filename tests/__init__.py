@@ -7,6 +7,7 @@ needs them. No test file imports from another one.
 Named for what they show, because that takes several modules:
     analysis/first/test_first_browser.py: what a real browser makes of the page of `first`
     analysis/test_browser.py: what a real browser makes of the page of `explore`
+    analysis/test_screens.py: the same page on wide and narrow screens
     config/test_terms.py: that methods are compared on equal terms, and the page that says so
     examples/test_cleanrl.py: CTRL in CleanRL's style, `examples/cleanrl_ppo_ctrl.py`
     examples/test_recipes.py: what all recipes for other libraries have in common
@@ -24,6 +25,7 @@ Named for what they show, because that takes several modules:
     outside/test_light.py: the wheel without extras
     outside/test_names.py: the public names of the package
     outside/test_page.py: that docs/your_agent.md runs
+    report/test_report_browser.py: what a real browser makes of the page of `report`
     test_house.py: the direction of imports
     test_locks.py: the locked versions
     test_names.py: names and sizes of files, and this list
@@ -73,6 +75,7 @@ Modules of more than 40 statements that are tested where they are used:
     policies/two_networks.py: policies/test_daac.py
     report/drawing.py: report/test_comparison_plots.py
     report/sections/aggregates.py: report/test_page.py
+    report/sections/codes.py: report/test_page.py
     report/sections/headline.py: report/test_page.py
     report/sections/levels.py: report/test_page.py
     report/sections/returns.py: report/test_page.py

@@ -14,6 +14,7 @@ from typing import Any
 
 from crosstraj.errors import BadInput
 from crosstraj.report.published import Milestone, milestones
+from crosstraj.runs.chance import RANDOM, RESULTS, random_in
 from crosstraj.runs.log import read_rows
 
 WHOSE = {"ppo": "OpenAI's", "daac": "the release's"}
@@ -41,8 +42,18 @@ def compare(run: Path) -> str:
         f"{theirs} | difference |",
         "|---|---|---|---|---|---|---|",
         *(line(rows, one) for one in reached),
+        *random_play(config),
     ]
     return "\n".join(lines)
+
+
+def random_play(config: dict[str, Any]) -> list[str]:
+    """What random play earns, where it is known: without it nobody can tell what a return is."""
+    places = RANDOM, RESULTS / "random"
+    seen, unseen = (random_in(config, levels, places) for levels in ("seen", "unseen"))
+    if not (seen.measured and unseen.measured):
+        return []
+    return ["", f"Random play: {seen.score:.2f} on seen levels, {unseen.score:.2f} on unseen ones."]
 
 
 def line(rows: list[dict[str, Any]], published: Milestone) -> str:

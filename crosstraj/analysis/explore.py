@@ -33,7 +33,7 @@ from crosstraj.errors import BadInput
 from crosstraj.health.glossary import GLOSSARY, SCALES, Range, shorts
 from crosstraj.learning.display import stage
 from crosstraj.nn import ops
-from crosstraj.report.curves import chance_of
+from crosstraj.report.curves import ABOUT_LEVEL, PANELS, PREDICTORS, chance_of
 from crosstraj.runs.log import series
 
 MOST_VIEWS = 5000  # points that a browser redraws without a pause
@@ -43,9 +43,10 @@ PARTS = Path(__file__).parent / "page"
 
 CURVES = {  # title -> figure of a row -> name of its line
     "return (raw)": shorts("train_return", "seen_return", "unseen_return", "validation_return"),
+    **{title: shorts(*dict(PANELS)[title]) for title in (ABOUT_LEVEL, PREDICTORS)},
     **{
         GLOSSARY[name].label: {name: GLOSSARY[name].short}
-        for name in ("cluster", "predict", "feature_rank")
+        for name in ("levels_per_cluster", "cluster", "predict", "feature_rank")
     },
 }
 CHANCE = "random play"
@@ -164,7 +165,7 @@ def content(subject: Subject, moments: list[dict[str, Any]]) -> dict[str, Any]:
         "curves": [
             {
                 "title": title,
-                **ranges(title),
+                **drawn(title),
                 "lines": [
                     {
                         "name": name,
@@ -182,13 +183,15 @@ def content(subject: Subject, moments: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def ranges(title: str) -> dict[str, list[float | None]]:
+def drawn(title: str) -> dict[str, Any]:
     """Where the figure of a curve is healthy, and what its axis shows at least; null: no bound."""
     name = next(iter(CURVES.get(title, {})), "")
     healthy = GLOSSARY[name].healthy if name in GLOSSARY else Range()
     return {
         "healthy": [number(end) for end in healthy],
         "least": [number(end) for end in SCALES.get(name, Range())],
+        "legend": len(CURVES.get(title, {})) > 1,  # else the title says it
+        "zero": title != PREDICTORS,  # there only the distances between lines count
     }
 
 

@@ -5,9 +5,11 @@ import math
 from crosstraj.analysis.cluster_levels import group_of
 from crosstraj.analysis.output import run_name
 from crosstraj.analysis.result import Analysis
-from crosstraj.health.glossary import GLOSSARY, shorts
+from crosstraj.health.glossary import CODES, GLOSSARY, shorts
+from crosstraj.learning.watch import verdict
 from crosstraj.report.cells import number
 from crosstraj.report.document import Block, Heading, Items, Picture, Table, Text, markdown
+from crosstraj.runs.log import last_figures
 
 CAPTIONS = {
     "map.png": "Map of the views",
@@ -56,6 +58,7 @@ def summary(result: Analysis, pictures: list[str]) -> str:
             f"{number(found['dead_features'], '.1%')} of the features are dead (their spread "
             "is below a hundredth of the mean spread)."
         ),
+        *_recorded(result),
         Heading("Over training"),
         _over_training(result),
         Heading("Figures"),
@@ -129,6 +132,33 @@ def _levels(result: Analysis) -> list[tuple[str, str, str]]:
             f"permuted clusters: 0; the {name} alone: 1",
         ),
     ]
+
+
+def _recorded(result: Analysis) -> list[Block]:
+    """What the run itself has measured on its training levels, up to the weights analysed here."""
+    subject = result.subject
+    figures = last_figures(subject.rows, subject.frames)
+    said = verdict(figures, levels=subject.config.train_levels > 0)
+    rows = [
+        (GLOSSARY[name].label, number(figures[name], form))
+        for name, form in RECORDED.items()
+        if name in figures
+    ]
+    if not rows:
+        return []
+    caption = "The newest figures in metrics.jsonl, on the play that it was trained on."
+    words: list[Block] = [] if said is None else [Text(f"{said[0].upper()}{said[1:]}.")]
+    table = Table(caption, ("figure", "value"), rows)
+    return [Heading("What the run recorded while it trained"), *words, table]
+
+
+RECORDED = {
+    "level_variance": ".1%",
+    "level_variance_untrained": ".1%",
+    "codes_about_level": ".2f",
+    "levels_per_cluster": ".2f",
+    **{name: ".2f" for name in CODES if name.startswith("knowing_")},
+}
 
 
 def _usage(found: dict[str, float]) -> str:

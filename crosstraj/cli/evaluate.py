@@ -20,7 +20,8 @@ from crosstraj.health.glossary import GLOSSARY, shorts
 from crosstraj.learning.display import spared
 from crosstraj.learning.evaluation import EASY_RANGE, SPLITS, Examiner, normalised, summarise
 from crosstraj.nn.native import keep_memory
-from crosstraj.runs.shipped import UNMEASURED, Chance, random_return
+from crosstraj.runs.chance import UNMEASURED, Chance
+from crosstraj.runs.shipped import random_return
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from crosstraj.health.glossary import shorts
 from crosstraj.runs.status import STATUSES, Glance, glances
 
 FIGURES = shorts("frames", "unseen_return").values()
-HEAD = ("status", "method", "game", "seed", *FIGURES, "size", "age", "owner", "run", "")
-RIGHT = {3, 4, 5, 6, 7}  # columns of numbers
+HEAD = ("status", "method", "game", "seed", *FIGURES, "random", "size", "age", "owner", "run", "")
+RIGHT = {3, 4, 5, 6, 7, 8}  # columns of numbers
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class RunsArguments:
 
 
 def runs(arguments: list[str]) -> None:
-    """Every run at a glance: status, how far it is, its last return, size, age and owner."""
+    """Every run at a glance: status, how far it is, its last return beside random play's, owner."""
     given = parse(RunsArguments, "runs", runs.__doc__, arguments)
     check_range(given, "--", "every", above=0)
     if given.json and given.watch:
@@ -108,6 +108,7 @@ def cells(run: Glance, now: float) -> tuple[str, ...]:
         "" if run.seed is None else str(run.seed),
         f"{run.frames:,}" + ("" if run.budget is None else f"/{run.budget:,}"),
         "" if run.score is None else f"{run.score:.2f}{levels}",
+        "" if run.random is None else f"{run.random:.2f}",
         in_bytes(run.size),
         "" if run.written is None else in_time(now - run.written),
         "" if owner is None else f"{owner.process}@{owner.host or 'here'}",
@@ -153,6 +154,7 @@ def as_json(run: Glance, now: float) -> dict[str, Any]:
         "budget": run.budget,
         "return": run.score,
         "levels": run.levels,
+        "random": run.random,
         "bytes": run.size,
         "seconds_since_write": None if run.written is None else max(0.0, now - run.written),
         "process": run.owner.process if run.owner else None,

@@ -13,7 +13,8 @@ from crosstraj.config.groups import EvaluationConfig, LevelSplit
 from crosstraj.config.values import Config
 from crosstraj.disk import write_whole
 from crosstraj.errors import BadInput
-from crosstraj.runs.shipped import RANDOM, file_of, random_return, task_of
+from crosstraj.runs.chance import RANDOM
+from crosstraj.runs.shipped import file_of, random_return, task_of
 
 EPISODES = 512  # the standard error is then about a twentieth of the returns' deviation
 ENVS = 64

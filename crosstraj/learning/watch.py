@@ -88,9 +88,9 @@ def verdict(
     where = "level" if levels else "episode"
     parts = [
         "collapsed" if collapsed else "not collapsed",
-        f"{share:.0%} of what its codes say is which {where} a view is from",
+        f"an estimated {share:.0%} of what its codes say is which {where} a view is from",
     ]
-    if "knowing_before" in metrics:
+    if {"knowing_all", "knowing_before"} <= metrics.keys():
         gained = metrics["knowing_before"] - metrics["knowing_all"]
         better = f"{abs(gained):.2f} nats {'better' if gained > 0 else 'worse'}"
         parts.append(f"they are foretold {better} than by repeating the code before")

@@ -35,7 +35,7 @@ LEAST = 0.1  # normalised score that an axis of aggregates spans
 def learning_curves(comparison: Comparison, split: str) -> Figure:
     """Return over frames, a panel per game: mean and one standard deviation over seeds."""
     games = sorted({g for v in comparison.variants for g, _ in v.finished | v.partial})
-    columns = min(4, math.ceil(math.sqrt(len(games))))
+    columns = 3 if len(games) == 3 else min(4, math.ceil(math.sqrt(len(games))))
     extra = 0.3 * len(comparison.variants) + 0.5
     figure, grid = panels(len(games), columns, (3.4, 2.9), extra=extra, least=6.0)
     for axes, game in zip(grid, games, strict=True):

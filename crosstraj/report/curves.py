@@ -84,6 +84,8 @@ RETURNS: Series = {
     "unseen_return": (ORANGE, "o-"),
     "validation_return": (GREEN, "o-"),
 }
+PREDICTORS = "what predicts the codes (nats, lower is better)"
+ABOUT_LEVEL = "about the level (0 = nothing, 1 = all)"
 PANELS: list[tuple[str, Series]] = [  # a panel of one figure needs no heading of its own
     ("return (raw)", RETURNS),
     (
@@ -99,7 +101,7 @@ PANELS: list[tuple[str, Series]] = [  # a panel of one figure needs no heading o
         },
     ),
     (
-        "what predicts the codes (nats, lower is better)",
+        PREDICTORS,
         {
             "knowing_all": (ORANGE, "-"),
             "knowing_before": (BLUE, "-"),
@@ -113,7 +115,7 @@ PANELS: list[tuple[str, Series]] = [  # a panel of one figure needs no heading o
         {"action_gain": (GREEN, "-"), "frame_gain": (BLUE, "-")},
     ),
     (
-        "about the level (0 = nothing, 1 = all)",
+        ABOUT_LEVEL,
         {
             "codes_about_level": (ORANGE, "-"),
             "level_variance": (BLUE, "-"),

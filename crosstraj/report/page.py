@@ -36,7 +36,7 @@ from crosstraj.report.document import (
     plain,
 )
 from crosstraj.report.reading import RunData, find_runs, read_run
-from crosstraj.report.sections import aggregates, levels, returns, split
+from crosstraj.report.sections import aggregates, codes, levels, returns, split
 from crosstraj.report.sections.aggregates import Aggregates
 from crosstraj.report.sections.headline import headline, one_run
 from crosstraj.report.sections.later import later_returns
@@ -81,23 +81,33 @@ def build(runs: Sequence[RunData], unreadable: Sequence[str]) -> tuple[str, list
     one = runs[0].path.resolve().name if len(runs) == 1 else f"{len(runs)} runs"
     title = f"Report on {plain(one)}"
     blocks: list[Block] = [Heading(title, 1)]
-    if unreadable:
-        blocks += [Text("Directories that could not be read, and are in no table:")]
-        blocks += [Items(unreadable)]
-    if len(comparisons) > 1:
-        blocks.append(Text(MIXED))
-        blocks.append(
-            Items([f"{c.title}: {'; '.join(v.label for v in c.variants)}" for c in comparisons])
-        )
     files: Files = {}
     for index, comparison in enumerate(comparisons, 1):
-        blocks += _compared(comparison, index, files)
+        found = aggregates.aggregates(comparison)
+        heading, opening = Heading(comparison.title), _opening(comparison, index, found, files)
+        if index == 1:  # its result comes before everything else
+            blocks += [*opening, *_notes(comparisons, unreadable), heading]
+        else:
+            blocks += [heading, *opening]
+        blocks += _details(comparison, index, found, files)
     if len(runs) == 1:
         blocks += _health(runs[0], one, files)
     blocks += [Heading("How to read this"), Text(METHOD)]
     rows = [(c.title, *row) for c in comparisons for row in levels.level_rows(c)]
     files["levels.csv"] = _csv([LEVEL_COLUMNS, *rows])
     return title, blocks, files
+
+
+def _notes(comparisons: Sequence[Comparison], unreadable: Sequence[str]) -> list[Block]:
+    """What a reader must know before comparing: what is in no table, and what is kept apart."""
+    blocks: list[Block] = []
+    if unreadable:
+        blocks += [Text("Directories that could not be read, and are in no table:")]
+        blocks += [Items(unreadable)]
+    if len(comparisons) > 1:
+        groups = [f"{c.title}: {'; '.join(v.label for v in c.variants)}" for c in comparisons]
+        blocks += [Text(MIXED), Items(groups)]
+    return blocks
 
 
 def _health(run: RunData, name: str, files: Files) -> list[Block]:
@@ -119,27 +129,36 @@ METHOD = (
 )
 MIXED = (
     "The runs differ in budget or task. They are compared in groups, and nothing is averaged or "
-    "compared across these:"
+    "compared across these; the result above is that of the first:"
 )
 HOLLOW = "a hollow point has none"
 NAMED = "Not in the tables, or to be known about them:"
 
 
-def _compared(comparison: Comparison, index: int, files: Files) -> list[Block]:
+def _opening(
+    comparison: Comparison, index: int, found: Aggregates | None, files: Files
+) -> list[Block]:
+    """The result in a sentence, and its pictures."""
+
     def picture(name: str, figure: Figure, caption: str) -> Picture:
         return _picture(files, f"{name}-{index}", figure, caption)
 
-    found = aggregates.aggregates(comparison)
-    blocks: list[Block] = [Heading(comparison.title), *headline(comparison, found)]
+    said = headline(comparison, found)
     if comparison.finished_runs == comparison.all_runs == 1:
-        blocks.append(picture("curves", comparison_plots.one_run(comparison), ALONE))
-    else:
-        several = comparison.finished_runs > 1  # or there is nothing to aggregate
-        blocks += _pictures(comparison, found if several else None, picture)
+        return [*said, picture("curves", comparison_plots.one_run(comparison), ALONE)]
+    several = comparison.finished_runs > 1  # or there is nothing to aggregate
+    return [*said, *_pictures(comparison, found if several else None, picture)]
+
+
+def _details(
+    comparison: Comparison, index: int, found: Aggregates | None, files: Files
+) -> list[Block]:
+    blocks: list[Block] = []
     if comparison.finished_runs == 1:
         blocks += [*one_run(comparison), *later_returns(comparison)]
     else:
         blocks += _tables(comparison, found)
+    blocks += codes.code_blocks(comparison)
     if said := named(comparison):
         blocks += [Text(NAMED), Items(said)]
     if table := split.split_blocks(comparison):
@@ -151,7 +170,8 @@ def _compared(comparison: Comparison, index: int, files: Files) -> list[Block]:
     blocks += levels.level_blocks(comparison, won)
     if held_out := [(pair, one) for pair, one in won if one.split == comparison.levels]:
         caption = f"{comparison.levels.capitalize()} levels won, tied and lost."
-        blocks.append(picture("levels", comparison_plots.levels(held_out), caption))
+        figure = comparison_plots.levels(held_out)
+        blocks.append(_picture(files, f"levels-{index}", figure, caption))
     return [*blocks, *levels.audit_blocks(comparison)]
 
 
@@ -187,7 +207,8 @@ def _pictures(
     for name, more in ((comparison.levels, ""), ("seen", TRAINING)):
         figure = comparison_plots.learning_curves(comparison, name)
         caption = f"Return on {name} levels over training{CURVES}{more}."
-        blocks.append(picture(f"curves-{name}", figure, caption))
+        shown = picture(f"curves-{name}", figure, caption)
+        blocks.append(shown._replace(broad=len(figure.axes) > 1))
     if found is None:
         return blocks
     if found.pairs:

@@ -1,6 +1,7 @@
 """Logs: one JSON object per line, written so that no reader ever sees half of one."""
 
 import json
+import math
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -32,6 +33,13 @@ def series(rows: list[dict[str, Any]], key: str) -> list[tuple[float, float]]:
         return float(value) if plain else float("nan")
 
     return [(number(row.get("frames")), number(row[key])) for row in rows if key in row]
+
+
+def last_figures(rows: list[dict[str, Any]], most: float = math.inf) -> dict[str, float]:
+    """The last value of every figure after at most so many frames; only those that are finite."""
+    names = dict.fromkeys(name for row in rows for name in row if name not in ("row", "frames"))
+    found = {name: [y for x, y in series(rows, name) if x <= most] for name in names}
+    return {name: ys[-1] for name, ys in found.items() if ys and math.isfinite(ys[-1])}
 
 
 class Mirror(Protocol):

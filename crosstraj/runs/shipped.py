@@ -5,19 +5,16 @@ installed package without its checkout has neither, and says so.
 """
 
 import json
-import math
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from crosstraj.config.dotted import identity_of
 from crosstraj.config.groups import LevelSplit
 from crosstraj.config.stored import to_dict
 from crosstraj.config.values import Config
 from crosstraj.errors import BadInput
+from crosstraj.runs.chance import RANDOM, RESULTS, Chance, file_in, random_in, task_in
 
-RESULTS = Path(__file__).parents[2] / "results"
 AGENTS = "agents"
-RANDOM = Path("results/random")  # where it is measured into, and looked for first
 
 
 # --- Agents
@@ -56,46 +53,15 @@ def comes_along(run: Path) -> bool:
 # --- Random play
 
 
-class Chance(NamedTuple):
-    """What random play earns on some levels: the mean raw return and its standard error."""
-
-    score: float  # NaN: not measured
-    stderr: float
-
-    @property
-    def measured(self) -> bool:
-        return math.isfinite(self.score)
-
-
-UNMEASURED = Chance(math.nan, math.nan)
-
-
 def task_of(config: Config, levels: LevelSplit) -> dict[str, Any]:
     """What the return of random play depends on."""
-    values = to_dict(config)
-    return {"game": config.env, "levels": levels} | {
-        part: values[part] for part in ("procgen", "ising", "gymnasium") if part in values
-    }
+    return task_in(to_dict(config), levels)
 
 
 def file_of(config: Config, levels: LevelSplit, place: Path = RANDOM) -> Path:
-    identity = identity_of(task_of(config, levels), ())
-    return place / f"{config.env.replace('/', '-').replace(':', '-')}-{levels}-{identity[:8]}.json"
+    return file_in(to_dict(config), levels, place)
 
 
 def random_return(config: Config, levels: LevelSplit, *places: Path) -> Chance:
-    """What was measured, in the first of these places that has it; the usual ones if none is given.
-
-    UNMEASURED where none has.
-    """
-    for place in places or (RANDOM, RESULTS / "random"):
-        path = file_of(config, levels, place)
-        try:
-            found = json.loads(path.read_bytes())
-            spread = found.get("stderr")  # one episode has none
-            return Chance(float(found["return"]), math.nan if spread is None else float(spread))
-        except FileNotFoundError:
-            continue
-        except (OSError, ValueError, LookupError, TypeError) as error:
-            raise BadInput(f"{path} is damaged ({error}); remove it and measure again") from error
-    return UNMEASURED
+    """What was measured, in these places or else the usual ones; UNMEASURED where none has it."""
+    return random_in(to_dict(config), levels, places or (RANDOM, RESULTS / "random"))

@@ -24,6 +24,7 @@ from typing import Any, Literal, NamedTuple, get_args
 from crosstraj import disk
 from crosstraj.errors import BadInput
 from crosstraj.runs import lock
+from crosstraj.runs.chance import RANDOM, RESULTS, random_in
 from crosstraj.runs.lock import Owner
 from crosstraj.runs.tail import last_row, last_words
 
@@ -51,6 +52,7 @@ class Glance(NamedTuple):
     budget: int | None = None
     score: float | None = None  # the last return on levels that it did not train on
     levels: str = ""  # and which these are
+    random: float | None = None  # what random play earns there, where it was measured
     size: int = 0  # bytes
     written: float | None = None  # when it last wrote, in seconds since 1970
     owner: Owner | None = None  # as the lock names it
@@ -113,8 +115,10 @@ def glance(run: Path) -> Glance:
     seen = Glance(run, "stopped", size=disk.size(run), written=written, owner=owner)
     status: Status
     try:
-        seen = _with_values(seen)
-        seen = _with_results(seen)
+        values = _values(run)
+        seen = seen._replace(method=values["method"], game=values["env"])
+        seen = _with_results(seen._replace(seed=values["seed"], budget=values["frames"]))
+        seen = seen._replace(random=_random(values, seen.levels))
     except UNREADABLE as error:
         said = str(error) if isinstance(error, BadInput) else f"{type(error).__name__}: {error}"
         status, why = "broken", said
@@ -123,18 +127,25 @@ def glance(run: Path) -> Glance:
     return seen._replace(status="running" if live else status, why=why)
 
 
-def _with_values(seen: Glance) -> Glance:
+def _values(run: Path) -> dict[str, Any]:
     """What is trained, from config.json."""
-    values = _object(seen.path / "config.json").get("config")
+    values = _object(run / "config.json").get("config")
     kinds = {"method": str, "env": str, "seed": int, "frames": int}
     for name, kind in kinds.items():
         value = values.get(name) if isinstance(values, dict) else None
         if type(value) is not kind:
             raise BadInput(f"config.json: {name} is {value!r}, and must be {kind.__name__}")
     assert isinstance(values, dict)
-    return seen._replace(
-        method=values["method"], game=values["env"], seed=values["seed"], budget=values["frames"]
-    )
+    return values
+
+
+def _random(values: dict[str, Any], levels: str) -> float | None:
+    """What random play earns on these levels; a damaged file of it is nothing against a run."""
+    try:
+        found = random_in(values, levels, (RANDOM, RESULTS / "random"))
+    except (BadInput, *UNREADABLE):
+        return None
+    return found.score if found.measured else None
 
 
 def _with_results(seen: Glance) -> Glance:

@@ -29,6 +29,7 @@ from crosstraj.config.presets import preset
 from crosstraj.health.glossary import GLOSSARY
 from crosstraj.learning.load import load, read_weights, untrained
 from crosstraj.objectives.ctrl import CTRL, CTRLConfig
+from crosstraj.report.curves import ABOUT_LEVEL, PREDICTORS
 from crosstraj.report.drawing import png
 from crosstraj.runs import checkpoint
 from crosstraj.runs.log import series
@@ -110,6 +111,33 @@ def test_an_analysis_writes_its_table_figures_and_summary(clustered, tmp_path):
     named = ("map", "silhouette", "losses", "connectivity", "transitions", "states", "health")
     for name in (*named, "levels"):
         assert f"{name}.png" in text
+
+
+def test_what_the_run_recorded_of_its_codes_stands_beside_the_untrained_encoder(
+    copy, tmp_path, undrawn
+):
+    """Of the update that the analysed weights come from; later ones do not count."""
+    log = copy / "metrics.jsonl"
+    recorded = {
+        "view_cosine": 0.3, "codes_about_level": 0.9, "level_variance": 0.5,
+        "level_variance_untrained": 0.25, "knowing_all": 1.5, "knowing_before": 1.75,
+    }  # fmt: skip
+    later = {"row": "update", "frames": 768, "level_variance": 0.99}
+    rows = [{"row": "update", "frames": 512} | recorded, later]
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = ("--views", "40", "--step", "512", "--out", str(tmp_path / "out"))
+    assert main(["analyse", str(copy), *words]) == 0
+    text = (tmp_path / "out/summary.md").read_text()
+    assert (
+        "Not collapsed; an estimated 90% of what its codes say is which level a view is from; they "
+        "are foretold 0.25 nats better than by repeating the code before."
+    ) in text
+    for name, cell in (
+        ("level_variance", "50.0%"),
+        ("level_variance_untrained", "25.0%"),
+        ("knowing_before", "1.75"),
+    ):
+        assert f"| {GLOSSARY[name].label} | {cell} |" in text
 
 
 def test_the_same_analysis_again_gives_the_same_table(clustered, tmp_path, undrawn):
@@ -272,6 +300,10 @@ def test_the_page_knows_the_levels_of_every_cluster_at_every_snapshot(clustered,
     assert main(["explore", str(clustered), "--views", "60", "--out", str(page)]) == 0
     data = contents(page)
     assert data["groupName"] == "level"
+    lines = {c["title"]: [line["name"] for line in c["lines"]] for c in data["curves"]}
+    assert lines[ABOUT_LEVEL][0] == "codes: level's share"
+    assert lines[PREDICTORS][:2] == ["loss", "repeating"]
+    assert GLOSSARY["levels_per_cluster"].label in lines
     assert len(data["moments"]) == 3
     for moment in data["moments"]:
         assert set(moment["levels"]) == {str(cluster) for cluster in moment["cluster"]}

@@ -13,7 +13,11 @@ import pytest
 
 from crosstraj.cli.main import main
 from crosstraj.cli.runs import HEAD, in_bytes, in_time, table
+from crosstraj.config.stored import to_dict
+from crosstraj.config.values import Config
+from crosstraj.learning.load import read_config
 from crosstraj.runs import lock
+from crosstraj.runs.shipped import random_return
 from crosstraj.runs.status import glances
 from tests.cli.answers import Capture
 from tests.conftest import Trained
@@ -29,6 +33,7 @@ def test_a_trained_run_is_listed_with_all_that_it_has(trained: Trained, capfd: C
     assert (found["method"], found["game"], found["seed"]) == ("ppo", "starpilot", 5)
     assert (found["frames"], found["budget"]) == (512, 512)
     assert (found["return"], found["levels"]) == (summary["unseen_return"], "unseen")
+    assert found["random"] == random_return(read_config(trained.directory), "unseen").score > 1
     files = [path for path in trained.directory.rglob("*") if path.is_file()]
     assert found["bytes"] == sum(path.stat().st_size for path in files)
     assert found["seconds_since_write"] >= 0
@@ -37,7 +42,8 @@ def test_a_trained_run_is_listed_with_all_that_it_has(trained: Trained, capfd: C
 
 def test_the_table_says_in_words_what_there_is(tmp_path: Path) -> None:
     make(tmp_path / "stopped", judged(0, 2.0, "validation"), update(500))
-    make(tmp_path / "done", summary={"frames": 1000, "unseen_return": 3.14159})
+    known = {"procgen": to_dict(Config())["procgen"]}
+    make(tmp_path / "done", summary={"frames": 1000, "unseen_return": 3.14159}, **known)
     held = lock.own(make(tmp_path / "live", update(1)) / "owner.lock")
     os.utime(tmp_path / "stopped/metrics.jsonl", (10**6, 10**6))
     os.utime(tmp_path / "stopped/config.json", (10**6, 10**6))
@@ -51,7 +57,8 @@ def test_the_table_says_in_words_what_there_is(tmp_path: Path) -> None:
     assert lines[3].split()[: len(words)] == words
     assert " 2 h " in lines[3]
     assert lines[3].endswith(f"{tmp_path}/stopped")
-    assert " 3.14 " in lines[4]
+    assert lines[4].split()[5:7] == ["3.14", "0.99"]  # random play on unseen levels of bigfish
+    assert " 0.99 " not in lines[3]  # its levels are not known, so nothing stands beside them
 
 
 def test_units() -> None:

@@ -6,14 +6,14 @@ from crosstraj.learning import watch as health
 
 def test_the_verdict_has_two_parts_and_says_what_the_codes_are_about():
     figures = {"view_cosine": 0.2, "codes_about_level": 0.934, "knowing_all": 3.0}
-    said = "not collapsed; 93% of what its codes say is which level a view is from"
+    said = "not collapsed; an estimated 93% of what its codes say is which level a view is from"
     assert health.verdict(figures) == said
     assert health.verdict(figures, levels=False) == said.replace("level", "episode")
     more = figures | {"view_cosine": 0.99, "knowing_before": 3.25, "action_gain": 0.0213}
     assert health.verdict(more) == (
-        "collapsed; 93% of what its codes say is which level a view is from; they are foretold "
-        "0.25 nats better than by repeating the code before; knowing the actions is worth 0.021 "
-        "nats"
+        "collapsed; an estimated 93% of what its codes say is which level a view is from; they are "
+        "foretold 0.25 nats better than by repeating the code before; knowing the actions is worth "
+        "0.021 nats"
     )
     assert health.verdict({"view_cosine": 0.2}) is None
 

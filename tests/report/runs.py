@@ -23,15 +23,19 @@ def make_run(
     finals: Sequence[tuple[int, float, float]] = ((1000, 2.0, 1.0),),
     episodes: Sequence[Row] = (),
     changed: Row | None = None,
+    figures: Row | None = None,
     **given: Any,
 ) -> Path:
-    """A run directory with these evaluations: frames, seen and unseen return."""
+    """A run directory with these evaluations: frames, seen and unseen return.
+
+    figures: what its update recorded beside the return.
+    """
     config = replace(preset(method, values), **({"env": "coinrun", "frames": 1000} | given))
     stored = to_dict(config) | (changed or {})
     path = root / name
     path.mkdir(parents=True)
     (path / "config.json").write_text(json.dumps({"format": 1, "config": stored}))
-    rows: list[Row] = [{"row": "update", "frames": 500, "train_return": 0.5}]
+    rows: list[Row] = [{"row": "update", "frames": 500, "train_return": 0.5} | (figures or {})]
     rows += [
         {"row": "evaluation", "frames": frames, "seen_return": seen, "unseen_return": unseen}
         for frames, seen, unseen in finals

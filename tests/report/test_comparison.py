@@ -56,7 +56,9 @@ def test_budgets_tasks_and_values_are_never_mixed(tmp_path: Path) -> None:
     assert [v.label for v in mixed.variants] == ["ppo", "ppo procgen", "ppo, encoder=laptop"]
     assert all(len(v.finished) == 1 for v in mixed.variants)
     page = report_on(root)
-    assert "The runs differ in budget or task." in page
+    note = page.index("The runs differ in budget or task.")
+    assert page.index("Normalised return on unseen levels of coinrun") < page.index("![") < note
+    assert note < page.index(f"## {titles[0]}") < page.index(f"## {titles[1]}")
     assert "ppo was run with 3 sets of values, which are not averaged" in page
 
 

@@ -139,6 +139,39 @@ def test_what_all_variants_share_is_said_once(tmp_path: Path) -> None:
     assert "All of them: encoder=laptop." in page
 
 
+CODES: Row = {
+    "view_cosine": 0.3, "codes_about_level": 0.9, "levels_per_cluster": 0.4, "level_variance": 0.5,
+    "level_variance_untrained": 0.25, "knowing_all": 3.0, "knowing_before": 3.1,
+}  # fmt: skip
+
+
+def test_several_variants_say_what_their_codes_are_about_in_a_table(tmp_path: Path) -> None:
+    root = tmp_path / "runs"
+    make_run(root, "p", "ppo")
+    make_run(root, "c0", "ctrl", figures=CODES)
+    make_run(root, "c1", "ctrl", seed=1, figures=CODES | {"view_cosine": 0.99, "knowing_all": 2.8})
+    make_run(root, "s", "situations", figures=CODES | {"codes_about_level": 0.1})
+    head, *rows = table(report_on(root), "Means over the runs of a variant, at their end.")
+    assert head == [
+        "variant", "collapsed", "level in the codes", "levels per cluster",
+        "level in the features", "the same, untrained", "lead over repeating",
+    ]  # fmt: skip
+    assert rows == [  # PPO has no codes
+        ["ctrl", "1 of 2 runs", "90%", "0.40", "50%", "25%", "0.20"],
+        ["situations", "0 of 1 run", "10%", "0.40", "50%", "25%", "0.10"],
+    ]
+
+
+def test_one_run_says_what_its_codes_are_about_in_words(tmp_path: Path) -> None:
+    make_run(tmp_path / "runs", "a", "ctrl", figures=CODES)
+    page = report_on(tmp_path / "runs")
+    said = "Not collapsed; an estimated 90% of what its codes say is which level a view is from;"
+    assert said in page
+    assert "Means over the runs" not in page
+    make_run(tmp_path / "other", "a", "ppo")
+    assert "The representation in words" not in report_on(tmp_path / "other")
+
+
 def test_two_seeds_have_intervals(tmp_path: Path) -> None:
     root = tmp_path / "runs"
     for seed in range(2):

@@ -1,5 +1,6 @@
 """Logs of a run: whole rows, none lost and none doubled, whatever happens between."""
 
+import math
 import os
 import random
 import signal
@@ -13,7 +14,7 @@ import torch
 
 from crosstraj.errors import BadInput
 from crosstraj.runs.directory import Run
-from crosstraj.runs.log import read_rows
+from crosstraj.runs.log import last_figures, read_rows
 from tests.runs.opened import make_state, open_run
 
 
@@ -38,6 +39,16 @@ def test_a_row_without_its_end_is_not_read_and_a_missing_log_is_empty(tmp_path: 
     path.write_text('{"a"\n{}\n')
     with pytest.raises(BadInput, match="not JSON"):
         read_rows(path)
+
+
+def test_the_last_figures_are_numbers_up_to_the_frames_asked_for() -> None:
+    rows = [
+        {"row": "update", "frames": 1, "rank": 5.0, "cosine": 0.5, "words": "x"},
+        {"row": "update", "frames": 2, "rank": 7.0, "cosine": math.nan},
+        {"row": "evaluation", "frames": 2, "score": 3},
+    ]
+    assert last_figures(rows) == {"rank": 7.0, "score": 3.0}
+    assert last_figures(rows, 1) == {"rank": 5.0, "cosine": 0.5}
 
 
 def test_an_observer_reads_1000_times_and_sees_no_torn_row(tmp_path: Path) -> None:

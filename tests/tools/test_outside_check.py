@@ -5,14 +5,21 @@ from pathlib import Path
 
 import pytest
 
+from crosstraj.config.stored import to_dict
+from crosstraj.config.values import Config
 from crosstraj.errors import BadInput
 from tools.outside_check import compare
 
 
 def written(
-    place: Path, rows: list[dict[str, object]], game: str = "starpilot", method: str = "ppo"
+    place: Path,
+    rows: list[dict[str, object]],
+    game: str = "starpilot",
+    method: str = "ppo",
+    **more: object,
 ) -> Path:
     config = {"env": game, "method": method, "preset": "procgen", "encoder": "impala", "seed": 3}
+    config |= more
     (place / "config.json").write_text(json.dumps({"config": config}))
     (place / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return place
@@ -42,6 +49,14 @@ def test_each_budget_has_the_train_return_before_it_and_the_evaluation_next_to_i
     assert "| 500,000 | 4.50 | 4.52 | -0.02 | 3.00 (0.25) | 3.78 | -0.78 |" in text
     assert "| 1,003,520 | 8.00 | 7.24 | +0.76 | 7.00 (0.25) | 6.32 | +0.68 |" in text
     assert len(text.splitlines()) == 6
+
+
+def test_random_play_stands_below_where_it_was_measured(tmp_path):
+    rows = [update(500_000, 5.0), judged(500_000, 3.0)]
+    levels = to_dict(Config())["procgen"]
+    text = compare(written(tmp_path, rows, procgen=levels))
+    assert text.endswith("\n\nRandom play: 1.55 on seen levels, 1.48 on unseen ones.")
+    assert "Random play" not in compare(written(tmp_path, rows, procgen=levels | {"mode": "hard"}))
 
 
 @pytest.mark.parametrize(("game", "frames"), [("starpilot", 300_000), ("breakout", 500_000)])

@@ -513,7 +513,7 @@ function fillPick() {
 }
 
 function drawCurves() {
-  const dashes = ["solid", "dash", "dot"];
+  const dashes = ["solid", "dash", "dot", "dashdot", "longdash"];
   DATA.curves.forEach((_, index) => {  // all places first: their number decides their width
     const place = element("div", undefined, "curve");
     place.id = `curve${index}`;
@@ -528,8 +528,8 @@ function drawCurves() {
     })), themed({
       title: { text: curve.title, font: { size: 13 }, x: 0.04, xanchor: "left", y: 0.97,
                yanchor: "top" },
-      margin: { l: 44, r: 12, t: curve.lines.length > 1 ? 46 : 28, b: 34 },
-      font: { size: 11 }, showlegend: curve.lines.length > 1,
+      margin: { l: 44, r: 12, t: curve.legend ? 46 : 28, b: 34 },
+      font: { size: 11 }, showlegend: curve.legend,
       legend: { orientation: "h", y: 1, yanchor: "bottom", x: 0, font: { size: 10 } },
       xaxis: { title: { text: "frames", standoff: 4 } },
       yaxis: { automargin: true, range: axisOf(curve) },
@@ -537,13 +537,14 @@ function drawCurves() {
   });
 }
 
-// From zero, and over the figure's usual scale: an axis must not make much of noise.
+// Over the figure's usual scale, and from zero but for lines that are to be told apart: an axis
+// must not make much of noise.
 function axisOf(curve) {
-  const values = curve.lines.flatMap((line) => line.y).concat(curve.least, [0])
+  const values = curve.lines.flatMap((line) => line.y).concat(curve.least, curve.zero ? [0] : [])
     .filter((value) => value !== null);
   const [low, high] = [Math.min(...values), Math.max(...values)];
-  const margin = 0.06 * (high - low || 1);
-  return [low < 0 ? low - margin : low, high + margin];
+  const margin = Math.max(0.06 * (high - low || 1), curve.zero ? 0 : 0.1);
+  return [low < 0 || !curve.zero ? low - margin : low, high + margin];
 }
 
 // A pale band where the figure is healthy; none where nothing is known of it.

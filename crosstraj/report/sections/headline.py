@@ -12,6 +12,10 @@ from crosstraj.report.sections.returns import NO_RANGE, about_paper, published
 from crosstraj.report.statistics import Estimate
 
 AGGREGATE = "IQM"
+NO_SHARED_GAME = (
+    "No single figure sums these runs up, because no game with a known range was finished by every "
+    "variant. Returns by game are in the tables."
+)
 
 
 def headline(comparison: Comparison, found: Aggregates | None) -> list[Block]:
@@ -21,7 +25,7 @@ def headline(comparison: Comparison, found: Aggregates | None) -> list[Block]:
     if comparison.finished_runs == 1:
         return [Text(_one(comparison))]
     if found is None:
-        return []
+        return [Text(NO_SHARED_GAME)]
     said = [_estimate(label, row) for label, row in found.found.items()]
     games = f"{len(found.games)} games" if len(found.games) > 1 else found.games[0]
     text = (
