@@ -351,15 +351,15 @@ def test_what_is_remembered_is_forgotten_where_an_episode_ends_and_nowhere_else(
 
 
 def test_only_a_memory_solves_a_task_whose_cue_is_gone_when_the_choice_comes():
-    def mean_return(updates: int, **values: Any) -> float:
+    def mean_return(**values: Any) -> float:
         whole: dict[str, Any] = {"env": "Blink-v0", "encoder": "lattice", "frames": 10**6}
         whole |= {"envs": 16, "rollout_steps": 32, "policy.minibatches": 2, "policy.epochs": 3}
         whole |= {"policy.learning_rate": 2e-3, "policy.discount": 0.9, "machine.threads": 1}
         training = Training(preset("ppo", **whole | values))
-        return [learn(training) for _ in range(updates)][-1]["train_return"]
+        return [learn(training) for _ in range(20)][-1]["train_return"]
 
-    assert mean_return(20, memory="gru", memory_width=32) > 0.9
-    assert 0.3 < mean_return(12) < 0.7  # a hundred episodes: chance is .5, give or take .05
+    assert mean_return(memory="gru", memory_width=32) > 0.9
+    assert 0.3 < mean_return() < 0.7  # a hundred episodes: chance is .5, give or take .05
 
 
 # --- Values

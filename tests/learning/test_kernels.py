@@ -8,20 +8,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from crosstraj.cli.main import main
 from crosstraj.config.groups import MachineConfig
-from crosstraj.config.presets import preset
+from crosstraj.config.presets import preset, with_gru
 from crosstraj.config.stored import completed, from_dict, to_dict
 from crosstraj.config.values import Config
+from crosstraj.data.rollout import Remembered
 from crosstraj.errors import BadInput
 from crosstraj.learning import kernels
 from crosstraj.learning.kernels import settled
 from crosstraj.learning.load import load, read_config
+from crosstraj.learning.networks import encoders_of, make_networks
 from crosstraj.nn import compiler
 from crosstraj.nn.compiler import has_dot_products
+from crosstraj.nn.encoders import Impala
 from crosstraj.runs import checkpoint
 from tests.conftest import TINY
+from tests.helpers import rng
 
 FRAME = (64, 64, 3)
 there_is_one = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler: cc is missing")
@@ -52,6 +57,28 @@ def test_auto_takes_our_kernels_where_they_fit_and_says_so():
     assert re.match("torch: .*no other kernels for encoder=lattice", chosen(encoder="lattice"))
     assert re.match("torch: .*84 x 84 do not fit", chosen(image=(84, 84, 4), precision="bf16"))
     assert chosen(kernels="torch").startswith("torch: kernels: torch's convolutions (asked for)")
+
+
+@there_is_one
+@pytest.mark.parametrize("method", ["ppo", "daac"])
+@torch.no_grad()
+def test_a_memory_stands_on_our_kernels_and_believes_what_it_would_on_torchs(method):
+    """DAAC has two encoders, each below a memory of its own."""
+    frames = torch.randint(256, (6, *FRAME), generator=rng(), dtype=torch.uint8)
+    believed = {}
+    for kind in ("native", "torch"):
+        plain = with_gru(replace(preset(method, "default"), encoder="laptop"))
+        made = replace(plain, memory_width=8, machine=MachineConfig(kernels=kind, threads=1))
+        agent = make_networks(made, FRAME, 5, rng(1))[0].agent
+        encoders = encoders_of(agent)
+        assert len(encoders) == (2 if method == "daac" else 1)
+        assert [isinstance(e, Impala) for e in encoders] == [True] * len(encoders)
+        assert [e.native is not None for e in encoders] == [kind == "native"] * len(encoders)
+        assert agent.encoder.below is encoders[0]  # which the GRU reads
+        believed[kind] = agent.act(Remembered(agent.memory, len(frames)).before(frames)).memory
+    torch.testing.assert_close(believed["native"], believed["torch"], rtol=1e-4, atol=1e-5)
+    assert believed["torch"].shape == (6, 8 * len(encoders))
+    assert float(believed["torch"].std(dim=0).min()) > 1e-3  # frames are told apart
 
 
 @there_is_one
