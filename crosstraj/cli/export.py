@@ -21,6 +21,8 @@ class ExportArguments:
     """Add a clip of the agent on seen and unseen levels."""
     onnx: bool = False
     """Add the policy as ONNX, checked against torch (pip install 'crosstraj[onnx]')."""
+    licence: str = ""
+    """The licence that the card states, as the hub names it, such as mit or cc-by-4.0."""
     push: str | None = None
     """Upload it to the Hugging Face hub as USER/NAME, for everybody to see; without this nothing
     leaves this machine."""
@@ -33,7 +35,7 @@ def export(arguments: list[str]) -> None:
     from crosstraj.analysis.export.bundle import export as export_run
 
     run = known(given.run)
-    wanted = Wanted(given.step, given.clip, given.onnx)
+    wanted = Wanted(given.step, given.clip, given.onnx, given.licence)
     place = export_run(run, given.out or directory_in(run, "agent"), wanted)
     print(place)
     if given.push is not None:

@@ -26,6 +26,7 @@ class Wanted(NamedTuple):
     step: int | None  # of training; None: the newest checkpoint
     clip: bool
     onnx: bool
+    licence: str = ""  # which the card states
 
 
 def export(run: Path, out: Path, wanted: Wanted) -> Path:
@@ -57,7 +58,7 @@ def export(run: Path, out: Path, wanted: Wanted) -> Path:
     judged = [row for row in rows if row.get("row") == "evaluation"]
     evaluation = judged[-1] if judged else {}
     name = run_name(out if out.name != "agent" else run)
-    subject = Subject(name, config, frames, evaluation, facts, names)
+    subject = Subject(name, config, frames, evaluation, facts, names, wanted.licence)
     output.write(CARD, card(subject).encode())
     return out
 

@@ -27,6 +27,7 @@ class Subject(NamedTuple):
     evaluation: Mapping[str, Any]  # a row of metrics.jsonl, {} if it was never evaluated
     facts: Mapping[str, Any]  # of the machine that trained it, {} if unknown
     files: tuple[str, ...]  # beside the card
+    licence: str = ""  # as hubs name it; "": its owner has not said
 
 
 def card(subject: Subject) -> str:
@@ -41,6 +42,7 @@ def head(subject: Subject) -> str:
     tags = ["reinforcement-learning", "deep-reinforcement-learning", "crosstraj"]
     tags += [family, config.env, config.method]
     lines = ["library_name: crosstraj", "pipeline_tag: reinforcement-learning"]
+    lines += [f"license: {quoted(subject.licence)}"] if subject.licence else []
     lines += ["tags:", *(f"- {quoted(tag)}" for tag in dict.fromkeys(tags))]
     judged_on = [split for split in SPLITS if f"{split}_return" in subject.evaluation]
     results = [result(subject, split) for split in judged_on]
@@ -129,6 +131,7 @@ def made(subject: Subject) -> list[str]:
     ]
     facts = [f"{name} {subject.facts[name]}" for name in SAID if name in subject.facts]
     lines.append("trained on: " + (", ".join(facts) if facts else "not recorded"))
+    lines.append(f"licence of the weights: {subject.licence or 'not stated'}")
     if config.start:
         lines.append(f"it started from other weights, SHA-256 {config.start}")
     return lines

@@ -49,7 +49,9 @@ def test_nothing_of_the_machine_that_made_it_is_told(trained: Trained, exported:
 
 def test_what_is_known_of_the_machine_goes_on_with_an_agent(exported: Path, tmp_path: Path):
     again = tmp_path / "again"
-    assert main(["export", str(exported), "--out", str(again), "--no-clip"]) == 0
+    words = ("--no-clip", "--licence", "cc-by-4.0")
+    assert main(["export", str(exported), "--out", str(again), *words]) == 0
+    assert 'license: "cc-by-4.0"' in (again / "README.md").read_text()
     facts = stored(exported)["agent"]["facts"]
     assert facts["torch"] == torch.__version__
     assert stored(again)["agent"]["facts"] == facts
@@ -85,6 +87,26 @@ def test_commands_know_it_by_its_name_and_write_elsewhere(
     assert sorted(exported.iterdir()) == before
     assert main(["watch", "agents/none"]) == 2
     assert "there are: agents/mine" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "place"),
+    [
+        (("explore", "--views", "20"), "mine-explore.html"),
+        (("analyse", "--views", "20"), "mine-analysis/summary.md"),
+        (("probe", "--expert", "agents/mine", "--frames", "256"), "mine-probe/probe.md"),
+    ],
+)
+def test_what_looks_into_a_run_takes_an_agents_name(
+    words: tuple[str, ...], place: str, exported: Path, tmp_path: Path, monkeypatch
+):
+    monkeypatch.setattr(shipped, "RESULTS", exported.parent.parent)
+    monkeypatch.setattr("crosstraj.analysis.plots.draw", lambda result: {})  # it takes long
+    monkeypatch.chdir(tmp_path)
+    before = sorted(exported.iterdir())
+    assert main([words[0], "agents/mine", *words[1:]]) == 0
+    assert (tmp_path / place).stat().st_size > 100
+    assert sorted(exported.iterdir()) == before
 
 
 def test_training_starts_from_its_weights_and_is_another_run(

@@ -2,9 +2,16 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
+
+import pytest
 
 from crosstraj.analysis.export.card import Subject, card, head
 from crosstraj.config.values import Config
+from crosstraj.learning.load import read_config
+from crosstraj.runs import agent_files, shipped
+from crosstraj.runs.log import read_rows
+from crosstraj.runs.read import stored
 
 HOSTILE = '"}]\n---\n# <script>alert(1)</script> [x](http://evil) ![y](z) {{x}} `|`'
 EVALUATION = {
@@ -43,6 +50,29 @@ def test_budget_seed_levels_machine_and_random_play_are_said():
     assert "nothing is known of how well it plays" in short
     assert "trained on: not recorded" in short
     assert "model-index" not in short
+
+
+@pytest.mark.parametrize("name", shipped.agents())
+def test_the_cards_of_agents_that_come_along_are_what_this_code_writes(name: str):
+    place = shipped.named(Path("agents", name))
+    rows = [row for row in read_rows(place / "metrics.jsonl") if row["row"] == "evaluation"]
+    frames, facts = stored(place)["agent"]["frames"], agent_files.facts_of(place)
+    told = Subject(name, read_config(place), frames, rows[-1], facts, ("clip.webp",), "mit")
+    assert (place / "README.md").read_text() == card(told)
+    assert facts["torch"]
+    assert (place / "clip.webp").stat().st_size < 3_000_000
+
+
+def test_a_licence_is_stated_by_its_owner_alone():
+    mit = card(subject(licence="mit"))
+    assert '\nlicense: "mit"\n' in mit
+    assert "- licence of the weights: mit\n" in mit
+    assert "license:" not in card(subject())
+    assert "- licence of the weights: not stated\n" in card(subject())
+    top, rest = card(subject(licence=HOSTILE)).removeprefix("---\n").split("\n---\n", 1)
+    (line,) = [line for line in top.splitlines() if line.startswith("license: ")]
+    assert json.loads(line.removeprefix("license: ")) == HOSTILE.replace("\n", " ")
+    assert "<script>" not in rest
 
 
 def test_a_hostile_name_stays_text():
