@@ -22,6 +22,7 @@ Named for what they show, because that takes several modules:
     nn/test_native_bf16.py: the kernels of `nn/native.py` in bfloat16
     objectives/test_golden.py: that losses on given weights are what they were
     objectives/test_methods.py: every method before the same questions
+    objectives/test_situations_leaks.py: no pair of `situations` is told by its stretch
     outside/test_light.py: the wheel without extras
     outside/test_names.py: the public names of the package
     outside/test_page.py: that docs/your_agent.md runs

@@ -221,8 +221,17 @@ def test_with_equal_seeds_every_method_begins_with_the_same_agent(method):
 
 
 @pytest.mark.parametrize("order", ["objective", "policy", "joint"])
-@pytest.mark.parametrize("method", ["ctrl", "curl", "spr", "drac", "driml", "dbc"])
+@pytest.mark.parametrize(
+    "method",
+    ["ctrl", "curl", "spr", "drac", "driml", "dbc", "proto", "pse", "situations"],
+)
 def test_an_objective_of_weight_zero_equals_ppo_to_the_bit(method, order):
+    """But for those whose agent is not PPO's: DIAYN's reads a skill, ATC's has a layer of its own,
+    and IDAAC's is DAAC's.
+
+    What an update learns is compared, on one rollout with one reward: Proto-RL's own reward and
+    PSE's play beside the rollouts are no part of the loss whose weight is 0.
+    """
     nothing = RepresentationConfig(minibatches=2, weight=0.0)
     config = small(method, order=order, encoder_grad="both", representation=nothing)
     learner, plain = learner_for(config), learner_for(small("ppo", policy=config.policy))

@@ -252,10 +252,11 @@ def test_a_short_procgen_run_trains_stops_resumes_identically_and_evaluates(
 
 @pytest.mark.parametrize("order", ["objective", "policy", "joint"])
 @pytest.mark.parametrize("method", OBJECTIVES)
-def test_every_method_records_the_ratio_of_its_gradient_to_the_policys(method, order):
+def test_every_method_records_the_ratio_of_its_gradient_to_the_policys_and_its_kl(method, order):
     learner = learner_for(small(method, encoder_grad="both", order=order))
     metrics = update(learner, rollout_for(learner))
     assert 0 < metrics["gradient_ratio"] < math.inf
+    assert metrics["objective_kl"] == pytest.approx(0, abs=0.1)  # a few steps; tiny here
 
 
 @pytest.mark.parametrize("method", OBJECTIVES)
