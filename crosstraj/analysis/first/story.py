@@ -59,6 +59,7 @@ def tell(run: Path, episodes: int) -> Told:
     moments = snapshots(subject)
     explore = output.write("explore.html", content_page(subject, moments).encode())
     rows = read_rows(run / "metrics.jsonl")
+    along = (other.name, load(other).configuration) if other else None
     story = Story(
         title=f"{config.method} on {config.env}, {subject.frames:,} frames, seed {config.seed}",
         verdict=sentence,
@@ -71,7 +72,7 @@ def tell(run: Path, episodes: int) -> Told:
         points=points_of(moments[-1]),
         about_situations=about(subject, found),
         explore=explore.name,
-        commands=commands(run, config, other and (other.name, load(other).configuration)),
+        commands=commands(run, config, along),
     )
     return Told(sentence, output.write(NAME, page(story).encode()), explore)
 
