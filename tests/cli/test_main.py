@@ -13,11 +13,10 @@ from typing import Any
 import pytest
 
 from crosstraj.cli.main import COMMANDS, main
-from crosstraj.config.dotted import identity_of
 from crosstraj.config.groups import MachineConfig, SavingConfig
 from crosstraj.config.methods import METHODS, PRESETS
 from crosstraj.config.presets import preset
-from crosstraj.config.stored import NOT_IDENTITY, to_dict
+from crosstraj.config.stored import identity
 from crosstraj.config.values import Config
 from crosstraj.errors import BadInput
 from crosstraj.learning.display import Plain
@@ -193,8 +192,7 @@ def test_a_checkpoint_of_another_configuration_is_refused_and_left_alone(
     trained: Trained, tmp_path: Path, capfd: Capture
 ) -> None:
     config = replace(read_config(trained.directory), seed=6)
-    identity = identity_of(to_dict(config), NOT_IDENTITY)
-    run = run_directory(tmp_path, config.method, config.env, config.seed, identity)
+    run = run_directory(tmp_path, config.method, config.env, config.seed, identity(config))
     shutil.copytree(trained.directory / "checkpoints", run / "checkpoints")
     before = tree(run / "checkpoints")
     said = refusal(capfd, *trained.command, "--seed", "6", "--saving.runs", str(tmp_path))
