@@ -35,12 +35,15 @@ class Entry(NamedTuple):
 def of_experiment(file: Path, results: Path) -> Entry:
     """The kept runs of an experiment, up to its budget."""
     plan = read(file)
-    jobs = prepare(plan.runs(), Path("runs"), results / plan.name)
+    runs = plan.runs()
+    if not (results / plan.name).is_dir():  # some stand for thousands, each with its values
+        return Entry(plan.name, plan.title, len(runs), {}, "no results")
     found = {
-        identity(job.config): cost_of(job.kept, job.planned.frames) for job in jobs if job.kept
+        identity(job.config): cost_of(job.kept, job.planned.frames)
+        for job in prepare(runs, Path("runs"), results / plan.name)
+        if job.kept
     }
-    absent = "not kept" if (results / plan.name).is_dir() else "no results"
-    return Entry(plan.name, plan.title, len(jobs), known(found), absent)
+    return Entry(plan.name, plan.title, len(runs), known(found))
 
 
 def of_study(place: Path) -> Entry:
