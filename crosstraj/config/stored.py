@@ -67,8 +67,11 @@ def identity(config: Config) -> str:
 
 
 def stored_identity(values: Mapping[str, Any], version: object) -> str:
-    """The same of values as a file of this format has them."""
-    return identity_of(telling(completed(values, version)), ())
+    """The same of values as a file of this format has them; of damaged ones, no run's."""
+    try:
+        return identity_of(telling(completed(values, version)), ())
+    except (AttributeError, TypeError):
+        return ""
 
 
 def telling(values: Mapping[str, Any]) -> dict[str, Any]:

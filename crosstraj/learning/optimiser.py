@@ -101,14 +101,17 @@ class Optimiser:
 
 
 class Averages:
-    """Means of named tensors over the minibatches of an update; `numbers` is the only read-out."""
+    """Means of named tensors over the minibatches of an update, which `numbers` reads out.
+
+    `latest` has those of the last minibatch, where they were.
+    """
 
     def __init__(self) -> None:
         self.sums: dict[str, tuple[Tensor, int]] = {}
         self.latest: dict[str, Tensor] = {}
 
     def add(self, **values: Tensor) -> None:
-        self.latest |= values
+        self.latest |= {name: value.detach() for name, value in values.items()}
         for name, value in values.items():
             total, count = self.sums.get(name, (torch.zeros_like(value), 0))
             self.sums[name] = (total + value.detach(), count + 1)

@@ -31,8 +31,12 @@ def compiler() -> list[str]:
 
     CC may be a path with blanks in it, or a command such as "ccache gcc".
     """
-    said = os.environ.get("CC") or "cc"
-    for program, *options in ([said], shlex.split(said)):
+    said = os.environ.get("CC", "").strip() or "cc"
+    try:
+        ways = [[said], shlex.split(said)]
+    except ValueError:  # a quotation mark without its partner
+        ways = [[said]]
+    for program, *options in ways:
         if found := shutil.which(program):
             return [found, *options]
     return []
@@ -77,7 +81,7 @@ def kept(library: ctypes.CDLL) -> str:
     place = Path(library._name)
     if place.exists():
         return f"compiled once, kept in {place.parent}"
-    return "compiled for this run alone, because the cache of the user cannot be written"
+    return "compiled for this run alone, because the cache of the user cannot be used"
 
 
 def _load(program: list[str], files: tuple[Path, ...], flags: tuple[str, ...]) -> ctypes.CDLL:

@@ -75,6 +75,9 @@ def test_a_run_that_an_earlier_version_began_goes_on(
     begun = begun_before(config, "5" * 64)
     (tmp_path / "ppo-coinrun-s0-damaged0").mkdir()
     (tmp_path / "ppo-coinrun-s0-damaged0" / "config.json").write_text("{")
+    (tmp_path / "ppo-coinrun-s0-damaged1").mkdir()
+    odd = {"format": 2, "config": {"frames": 1, "machine": 3, "objective": "x"}}
+    (tmp_path / "ppo-coinrun-s0-damaged1" / "config.json").write_text(json.dumps(odd))
     longer = replace(config, frames=2 * config.frames)
     for wanted in (config, longer, longer):
         with open_run(wanted, Plain(1)) as run:

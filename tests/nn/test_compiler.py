@@ -31,7 +31,11 @@ def source(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("program", "words"),
-    [("false", "does not work: .*false failed"), ("no-such-compiler", "there is no C compiler")],
+    [
+        ("false", "does not work: .*false failed"),
+        ("no-such-compiler", "there is no C compiler"),
+        ("gcc -DX='", "there is no C compiler"),
+    ],
 )
 def test_a_missing_and_a_broken_compiler_are_one_sentence(program, words, source, monkeypatch):
     monkeypatch.setenv("CC", program)
@@ -85,7 +89,7 @@ def test_a_person_without_a_home_has_it_compiled_too(source, monkeypatch):
 
 
 @there_is_one
-@pytest.mark.parametrize("said", ["cc -O1", "env cc"])
+@pytest.mark.parametrize("said", ["cc -O1", "env cc", " "])
 def test_a_compiler_may_come_with_options(said, source, tmp_path, monkeypatch):
     monkeypatch.setenv("CC", said)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
