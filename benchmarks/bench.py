@@ -46,7 +46,7 @@ def configurations() -> dict[str, Config]:
     bf16 = replace(machine, precision="bf16", piece=128)
     ctrl = replace(preset("ctrl", "paper"), env=GAME, machine=machine)
     ppo = replace(preset("ppo", "paper"), env=GAME, machine=machine)
-    situations = replace(preset("situations", "default"), env=GAME, machine=machine)
+    situations = replace(preset("situations", "paper"), env=GAME, machine=machine)
     rows = {
         "ppo": ppo,
         "ppo, stretches": replace(ppo, policy=situations.policy),  # the minibatches of the next

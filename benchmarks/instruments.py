@@ -22,7 +22,7 @@ from unittest.mock import patch
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from crosstraj.config.presets import preset
+from crosstraj.config.presets import plain
 from crosstraj.config.values import Config
 from crosstraj.learning.learner import Learner
 from crosstraj.learning.state import Training
@@ -37,7 +37,7 @@ def configurations(encoder: EncoderKind, steps: int) -> dict[str, Config]:
     """Torch's kernels, whose FLOPs can be counted; one thread, whose time is all of the work."""
     rows = {}
     for method, count in (("situations", 8), ("situations", 32), ("ctrl", 8)):
-        config = preset(method, "default")
+        config = plain(method)
         rows[f"{method}, {count} minibatches"] = replace(
             config,
             env="bigfish",

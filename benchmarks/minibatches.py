@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from crosstraj.config.groups import MachineConfig
-from crosstraj.config.presets import preset
+from crosstraj.config.presets import plain
 from crosstraj.config.values import Config
 from crosstraj.data.rollout import Rollout
 from crosstraj.learning.state import Training
@@ -26,7 +26,7 @@ KINDS = {"single steps": 0, "stretches of 32": 32, "stretches of 16": 16}
 
 def configuration(game: str) -> Config:
     return replace(
-        preset("ppo", "default"),
+        plain("ppo"),
         env=game,
         encoder="laptop",
         policy=PPOConfig(advantages="rollout"),

@@ -16,7 +16,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 TINY = (
     *("--env", "starpilot", "--envs", "8", "--rollout-steps", "32", "--encoder", "laptop"),
-    *("--policy.minibatches", "2", "--representation.minibatches", "2"),
+    *("--policy.minibatches", "2", "--representation.minibatches", "2", "--policy.epochs", "1"),
     *("--evaluation.episodes", "2", "--evaluation.envs", "2"),
 )
 

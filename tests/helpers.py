@@ -11,7 +11,7 @@ import torch
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from crosstraj.config.groups import RepresentationConfig
-from crosstraj.config.presets import preset
+from crosstraj.config.presets import plain
 from crosstraj.config.values import Config
 from crosstraj.data.rollout import Rollout
 from crosstraj.learning.learner import Learner
@@ -91,7 +91,7 @@ class Scripted(VectorEnv[Any, Any, Any]):
 
 
 def small(method: str = "ctrl", **changes: object) -> Config:
-    config = preset(method, "default")
+    config = plain(method)
     config = replace(
         config,
         encoder="laptop",

@@ -4,14 +4,14 @@ from dataclasses import replace
 from typing import Any
 
 from crosstraj.config.groups import EvaluationConfig, MachineConfig
-from crosstraj.config.presets import preset
+from crosstraj.config.presets import plain, preset
 from crosstraj.config.values import Config
 
 
 def small(method: str, name: str, **changes: Any) -> Config:
     """A preset with less to do in each rollout."""
     config = replace(
-        preset(method, name),
+        plain(method) if name == "default" else preset(method, name),
         env="starpilot",
         envs=8,
         rollout_steps=80 if name == "release" else 32,  # its windows of 10, in eighths of a row

@@ -22,7 +22,7 @@ from crosstraj import loop
 from crosstraj.cli.main import main
 from crosstraj.config.groups import MachineConfig, SavingConfig
 from crosstraj.config.methods import METHODS, PRESETS
-from crosstraj.config.presets import preset
+from crosstraj.config.presets import plain
 from crosstraj.data.level_replay import ReplayConfig
 from crosstraj.envs import ProcgenConfig
 from crosstraj.health.glossary import GLOSSARY
@@ -308,7 +308,7 @@ def test_running_returns_of_episodes_that_are_no_more_are_forgotten(
     (tmp_path / "short_pong.py").write_text(PONG)
     monkeypatch.syspath_prepend(tmp_path)
     for game, expected in (("bigfish", 5.0), (GAME, 0.0)):
-        config = replace(preset("ppo", "default"), env=game, envs=2, rollout_steps=16)
+        config = replace(plain("ppo"), env=game, envs=2, rollout_steps=16)
         training = Training(config)
         training.normaliser.returns[:] = 5.0
         training.collector.episode_return[:] = 5.0

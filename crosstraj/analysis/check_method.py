@@ -21,7 +21,7 @@ from torch import Tensor
 from crosstraj.analysis.episode_ends import across_ends
 from crosstraj.config.methods import brought
 from crosstraj.config.own import read_method
-from crosstraj.config.presets import preset
+from crosstraj.config.presets import plain
 from crosstraj.config.values import Config
 from crosstraj.data.rollout import Rollout
 from crosstraj.errors import Refusal
@@ -82,7 +82,7 @@ def faults(name: str, env: str) -> list[str]:
 
 def tiny(name: str, env: str) -> Config:
     """The method's own values, in the smallest run that they fit."""
-    config = preset(name, "default")
+    config = plain(name)
     steps = max(16, 4 * config.objective.needs()[0])
     return replace(
         config,

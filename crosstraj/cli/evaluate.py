@@ -12,8 +12,8 @@ from rich.table import Table
 from crosstraj.cli.options import POSITIONAL
 from crosstraj.cli.parse import parse
 from crosstraj.cli.runs_given import known
+from crosstraj.config.fitting import fitting_envs
 from crosstraj.config.groups import LevelSplit
-from crosstraj.config.quotas import fitting_envs
 from crosstraj.config.values import Config
 from crosstraj.errors import BadInput
 from crosstraj.health.glossary import GLOSSARY, shorts

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from crosstraj.cli.options import FLAT
 from crosstraj.cli.run_values import parse_config, value_of
-from crosstraj.config.presets import preset
+from crosstraj.config.presets import plain, preset
 from crosstraj.config.values import Config
 from crosstraj.envs import check_env_name
 from crosstraj.errors import BadInput
@@ -31,10 +31,12 @@ def expert_preset(name: str) -> Config:
     rollouts of 64 steps, for one level has less to show than 200. The paper's one epoch and 256
     steps, which its preset keeps, make 496.
     """
-    config = preset("ppo", name)
     if name == "default":
+        config = plain("ppo")
         policy = replace(config.policy, epochs=3)
         config = replace(config, rollout_steps=64, policy=policy)
+    else:
+        config = preset("ppo", name)
     return replace(
         config,
         frames=500_000,  # paper, for each expert

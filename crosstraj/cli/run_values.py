@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 from crosstraj.cli.options import options_of, spelt
 from crosstraj.cli.parse import Given, parse
+from crosstraj.config.fitting import fitted
 from crosstraj.config.methods import METHODS
 from crosstraj.config.presets import DECIDING, preset, started, with_policy
-from crosstraj.config.quotas import with_fitting_envs
 from crosstraj.config.values import POLICIES, Config
 from crosstraj.envs import GAMES, NAMES
 from crosstraj.errors import BadInput
@@ -63,8 +63,8 @@ def parse_config(
 
     def adapt(given: Given) -> Given:
         given = complete(given, start)
-        fitting = with_fitting_envs(given, start.evaluation.envs)
-        if fitting != given:
+        fitting = fitted(given, start)
+        if "evaluation.envs" in fitting.keys() - given.keys():
             print(
                 f"evaluation.envs={fitting['evaluation.envs']}, so that each environment plays "
                 f"the same share of {fitting['evaluation.episodes']} episodes",

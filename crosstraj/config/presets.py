@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from crosstraj.config.dotted import changed
+from crosstraj.config.fitting import with_equal_minibatches
 from crosstraj.config.groups import RepresentationConfig
 from crosstraj.config.methods import METHODS, PRESETS
 from crosstraj.config.values import POLICIES, Config, method_of
@@ -27,7 +28,6 @@ PAPER: Tables = {
         "objective.swap_codes": False,
         "objective.head_norm": "none",
         "objective.least_rank": 0.0,
-        "policy.head_rate": 1.0,
         "representation.learning_rate": 5e-4,
         "representation.encoder_rate": 1.0,
         "encoder_grad": "ssl",  # the text; the released code lets the policy's gradient flow
@@ -48,15 +48,20 @@ LITERAL: Tables = {
     },
 }
 
-COMMUNITY = {"envs": 64, "policy.epochs": 3, "policy.head_rate": 1.0}
+COMMUNITY = {"envs": 64, "policy.epochs": 3}
+PAIRS = {"objective.pairs": 8}  # of PSE: as much extra play per frame as with 32 environments
 # train-procgen: 64 environments, 3 epochs over each rollout.
 PROCGEN: Tables = {
     **dict.fromkeys(METHODS, COMMUNITY),
     "daac": {"envs": 64},  # IDAAC, which has its own epochs
     "idaac": {"envs": 64},
     "ppg": {"envs": 64},  # one epoch of each network, as released
-    "pse": {**COMMUNITY, "objective.pairs": 8},  # as much extra play per frame as before
+    "pse": {**COMMUNITY, **PAIRS},
 }
+
+# docs/recipe.md: what PPO learns fastest with on a small machine, and so what every method has.
+SMALL_STEPS = {"encoder": "slim", "policy.minibatches": 32, "policy.target_kl": 0.02}
+RECIPE: Tables = {method: {**values, **SMALL_STEPS} for method, values in PROCGEN.items()}
 
 # bmazoure/ctrl_public, what crashes repaired, over PAPER and PROCGEN: its PPO is the community's.
 # docs/methods.md says what else was left.
@@ -147,7 +152,7 @@ SOURCE: Tables = {
 }
 
 LAYERS: Mapping[str, tuple[Tables, ...]] = {
-    "default": (),
+    "default": (RECIPE,),
     "paper": (PAPER,),
     "literal": (PAPER, LITERAL),
     "release": (PAPER, PROCGEN, RELEASE),
@@ -160,11 +165,16 @@ def preset(method: str, name: str) -> Config:
     """The values of a method under a preset, before anything is overridden."""
     if name not in LAYERS:
         raise unknown("preset", name, PRESETS)
-    config = Config() if method == Config.method else beside_policy(method)
+    config = plain(method)
     row = config.policy.kind if METHODS[method].own else method  # a person's own has its policy's
     for tables in LAYERS[name]:
-        config = changed(config, tables.get(row, {}))
+        config = changed(config, with_equal_minibatches(tables.get(row, {}), config))
     return changed(config, {"preset": name})
+
+
+def plain(method: str) -> Config:
+    """A method with its own defaults, on PPO as the paper has it: what presets change."""
+    return Config() if method == Config.method else beside_policy(method)
 
 
 def beside_policy(method: str) -> Config:

@@ -1,7 +1,7 @@
 """Every value of a run: frozen dataclasses, checked at construction.
 
-`Config()` is the default of the command line: CTRL, with our own values, by the evidence of
-docs/searches.md. `presets.py` has those of other methods and presets.
+`Config()` is CTRL with our own values, by the evidence of docs/searches.md, on PPO as the paper has
+it. `presets.py` has other methods, and what presets change: the default of the command line is one.
 """
 
 from dataclasses import dataclass, field, fields
@@ -95,9 +95,9 @@ class Config:
     """SHA-256 of the weights that training starts from; --from sets it. Empty: from random ones."""
     phases: tuple[Phase, ...] = ()
     """Parts of the budget that learn in different ways; none: one way for the whole of it."""
-    # Ours: all heads move fast; the encoder moves as PPO's does, and slowly for the objective.
-    policy: AnyPolicy = field(default_factory=lambda: PPOConfig(head_rate=4.0))
+    policy: AnyPolicy = field(default_factory=PPOConfig)
     objective: ObjectiveConfig = field(default_factory=CTRLConfig)
+    # Ours: the objective's heads move fast, and the encoder slowly.
     representation: RepresentationConfig = field(
         default_factory=lambda: RepresentationConfig(learning_rate=2e-3, encoder_rate=0.1)
     )

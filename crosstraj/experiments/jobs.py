@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from crosstraj.config.dotted import override
+from crosstraj.config.fitting import fitted
 from crosstraj.config.presets import DECIDING, started
-from crosstraj.config.quotas import with_fitting_envs
 from crosstraj.config.values import Config
 from crosstraj.disk import make_directory, write_whole
 from crosstraj.envs import check_env_name
@@ -114,4 +114,4 @@ def configure(run: Planned, place: Path, starts: Starts | None = None) -> Config
     if deciding not in starts:
         starts[deciding] = started(values)
     start = starts[deciding]
-    return override(start, with_fitting_envs(values, start.evaluation.envs))
+    return override(start, fitted(values, start))

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from crosstraj.config.dotted import override
+from crosstraj.config.fitting import fitted
 from crosstraj.config.presets import DECIDING, started
-from crosstraj.config.quotas import with_fitting_envs
 from crosstraj.config.values import Config
 from crosstraj.envs import check_env_name
 from crosstraj.errors import naming_extras
@@ -32,7 +32,7 @@ def preset(method: str = "ctrl", name: str = "default", **values: Any) -> Config
     """
     deciding = {"method": method, "preset": name} | values
     config = started({key: value for key, value in deciding.items() if key in DECIDING})
-    return override(config, with_fitting_envs(values, config.evaluation.envs))
+    return override(config, fitted(values, config))
 
 
 def train(config: Config, *, allow_inexact: bool = False) -> Path:

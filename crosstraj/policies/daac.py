@@ -64,9 +64,6 @@ class DAACConfig(PolicyConfig):
             return self
         return replace(self, per_game=True, **TUNED.get(game, Tuned())._asdict())
 
-    def instead_of(self, other: PolicyConfig) -> Self:
-        return replace(self, stretch=other.stretch)  # it takes minibatches of either kind
-
 
 class DAACAgent(TwoNetworks):
     """Beside the policy an estimate of what an action is worth here."""

@@ -69,8 +69,9 @@ class PolicyConfig:
         return replace(self, stretch=self.stretch or length)
 
     def instead_of(self, other: "PolicyConfig") -> Self:
-        """These values, where they take the place of another policy's."""
-        return self
+        """These values, with minibatches as another policy has them, whose place they take."""
+        same = replace(self, minibatches=other.minibatches, target_kl=other.target_kl)
+        return same.in_stretches(other.stretch) if other.stretch else same
 
 
 class Experience(NamedTuple):

@@ -12,8 +12,8 @@ Differs: minibatches of single frames, as many as PPO's for each rollout; the re
 of 256 steps, and does not bound the gradient.
 """
 
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -51,9 +51,6 @@ class PPGConfig(PolicyConfig):
         counts = ("value_epochs", "auxiliary_every", "auxiliary_epochs")
         check_range(self, "policy.", *counts, at_least=1)
         check_range(self, "policy.", "clone_weight", at_least=0)
-
-    def instead_of(self, other: PolicyConfig) -> Self:
-        return replace(self, stretch=other.stretch)  # it takes minibatches of either kind
 
 
 class PPGAgent(TwoNetworks):

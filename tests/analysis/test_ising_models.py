@@ -11,7 +11,7 @@ import torch
 
 from crosstraj.analysis.ising_models import clustered, environments, fixed_choices, measure
 from crosstraj.cli.main import main
-from crosstraj.config.presets import preset
+from crosstraj.config.presets import plain
 from crosstraj.config.values import Config
 from crosstraj.envs import IsingConfig
 from crosstraj.errors import BadInput
@@ -22,7 +22,7 @@ SMALL = IsingConfig(side=8, horizon=12, goal_sweeps_most=60)
 
 
 def small(**values: Any) -> Config:
-    config = preset("ctrl", "default")
+    config = plain("ctrl")
     assert isinstance(config.objective, CTRLConfig)
     objective = replace(config.objective, sampling="consecutive", **values)
     return replace(config, env="ising", encoder="lattice", ising=SMALL, objective=objective)

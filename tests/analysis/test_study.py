@@ -25,7 +25,7 @@ from crosstraj.analysis.states import draw_levels
 from crosstraj.analysis.study import look, prepare
 from crosstraj.analysis.summary import summary
 from crosstraj.cli.main import main
-from crosstraj.config.presets import preset
+from crosstraj.config.presets import plain
 from crosstraj.health.glossary import GLOSSARY
 from crosstraj.learning.load import load, read_weights, untrained
 from crosstraj.objectives.ctrl import CTRL, CTRLConfig
@@ -216,7 +216,7 @@ def test_views_are_embedded_as_training_does_but_in_evaluation_mode(clustered):
 
 def test_cut_at_the_map_the_lens_sees_what_the_heads_read(clustered):
     views = prepare(clustered, Choices(40, None, 0, 0)).views
-    config = replace(preset("ppo", "default"), env="bigfish", encoder_grad="none", split_at="conv")
+    config = replace(plain("ppo"), env="bigfish", encoder_grad="none", split_at="conv")
     trained = untrained(replace(config, envs=2, rollout_steps=16, encoder="laptop"))
     found = Lens(clustered, trained, 0).embed(views)
     with torch.no_grad():

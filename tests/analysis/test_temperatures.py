@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from crosstraj.analysis import temperatures
 from crosstraj.analysis.result import Moment
 from crosstraj.analysis.temperatures import Course, compare, mean_line, paired
-from crosstraj.config.presets import preset
+from crosstraj.config.presets import plain
 
 NAN = float("nan")
 
@@ -25,7 +25,7 @@ def run(
     **values: object,
 ) -> Course:
     """Snapshots every 100 frames; returns by frame count."""
-    config = preset("ctrl", "default")
+    config = plain("ctrl")
     objective = replace(config.objective, code_temperature=beta, temperature=beta, **values)
     config = replace(config, objective=objective, seed=seed, env=env)
     moments = [Moment(100 * (n + 1), s, NAN, 1, {}) for n, s in enumerate(silhouettes)]
@@ -77,7 +77,7 @@ def test_runs_that_differ_in_temperature_and_seed_alone_are_said_to():
 
 
 def test_the_temperature_of_proto_rl_is_its_only_one():
-    config = preset("proto", "default")
+    config = plain("proto")
     runs = [
         run([0.1], {100: 1.0})._replace(
             config=replace(config, seed=seed, objective=replace(config.objective, temperature=beta))

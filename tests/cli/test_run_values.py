@@ -7,9 +7,9 @@ import pytest
 
 from crosstraj.cli.main import main
 from crosstraj.cli.options import options_of
+from crosstraj.config.fitting import fitting_envs
 from crosstraj.config.methods import METHODS
 from crosstraj.config.presets import preset, with_policy
-from crosstraj.config.quotas import fitting_envs
 from crosstraj.config.values import POLICIES, Config
 from crosstraj.envs import IsingConfig
 from crosstraj.errors import BadInput

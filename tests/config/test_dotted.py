@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from crosstraj.config.dotted import changed, differences, dotted, identity_of, override
-from crosstraj.config.presets import preset
+from crosstraj.config.presets import plain
 from crosstraj.errors import BadInput
 
 
@@ -42,7 +42,7 @@ def test_differences_name_both_sides_and_blame_the_budget_only_if_alone():
 
 def test_values_of_one_part_are_changed_at_once():
     """One after the other they would be refused: stretches want advantages over the rollout."""
-    config = preset("ppo", "default")
+    config = plain("ppo")
     values = {"policy.stretch": 8, "policy.advantages": "rollout", "envs": 16}
     policy = replace(config.policy, stretch=8, advantages="rollout")
     assert changed(config, values) == replace(config, envs=16, policy=policy)
@@ -51,7 +51,7 @@ def test_values_of_one_part_are_changed_at_once():
 
 
 def test_values_from_a_person_have_a_known_name_and_the_right_type():
-    config = preset("ctrl", "default")
+    config = plain("ctrl")
     assert override(config, {"saving.runs": "x"}).saving.runs == Path("x")
     learning_rate = override(config, {"policy.learning_rate": 1}).policy.learning_rate
     assert type(learning_rate) is float

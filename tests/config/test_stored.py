@@ -9,7 +9,7 @@ import pytest
 
 from crosstraj.config.dotted import identity_of
 from crosstraj.config.methods import METHODS
-from crosstraj.config.presets import preset
+from crosstraj.config.presets import plain, preset
 from crosstraj.config.stored import (
     FORMAT,
     OPTIONAL,
@@ -61,7 +61,7 @@ def test_every_value_is_stored_and_comes_back(method: str) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_a_file_of_format_1_is_read_as_what_its_run_did(method: str, tmp_path: Path) -> None:
     """Also where the default is another by now, as in five methods."""
-    before = preset(method, "default")
+    before = plain(method)
     changes = {
         name.partition(".")[2]: value
         for name, value in UNSAID[1].items()
@@ -88,7 +88,7 @@ def test_a_file_of_format_1_is_read_as_what_its_run_did(method: str, tmp_path: P
 def test_other_environments_and_precisions_are_read_too(
     env: str, levels: int, precision: Literal["fp32", "bf16"]
 ) -> None:
-    config = preset("ppo", "default")
+    config = plain("ppo")
     machine = replace(config.machine, precision=precision)
     config = replace(config, env=env, machine=machine)
     if env != "ising":
@@ -100,7 +100,7 @@ def test_other_environments_and_precisions_are_read_too(
 
 
 def test_a_missing_or_unknown_value_is_named() -> None:
-    values = through_json(to_dict(preset("proto", "default")))
+    values = through_json(to_dict(plain("proto")))
     for change, words in (
         ({"envs": None}, "envs is missing"),
         ({"policy": {**values["policy"], "clip": None}}, "policy.clip is missing"),
@@ -130,9 +130,9 @@ def test_every_value_that_tells_runs_apart_does_and_a_report_names_it() -> None:
     pooled = replace(paper, pooling="mean")
     assert changed_values(to_dict(pooled)) == {"pooling": "mean"}
     default = preset("ctrl", "default")
-    slow = replace(default, policy=replace(default.policy, head_rate=1.0))
-    assert changed_values(to_dict(slow)) == {"policy.head_rate": 1.0}
-    names = {identity(config) for config in (paper, pooled, default, slow)}
+    fast = replace(default, policy=replace(default.policy, head_rate=4.0))
+    assert changed_values(to_dict(fast)) == {"policy.head_rate": 4.0}
+    names = {identity(config) for config in (paper, pooled, default, fast)}
     assert len(names) == 4
     coarse = replace(paper, machine=replace(paper.machine, precision="bf16"))
     assert identity(coarse) not in names  # other rounding, other run
@@ -147,7 +147,7 @@ def test_a_configuration_survives_json():
 
 
 def test_a_value_that_tells_no_runs_apart_may_be_missing_from_any_run():
-    config = preset("ppo", "default")
+    config = plain("ppo")
     values = through_json(to_dict(config))
     for name in UNSAID[FORMAT]:
         part, _, inner = name.partition(".")
@@ -166,7 +166,7 @@ def test_choosing_levels_is_another_run_and_not_doing_so_is_what_it_was():
 
 
 def test_starting_from_other_weights_is_another_run_and_not_doing_so_is_what_it_was():
-    config = preset("ppo", "default")
+    config = plain("ppo")
     assert "start" not in to_dict(config)
     started = replace(config, start="ab" * 32)
     assert to_dict(started)["start"] == "ab" * 32
@@ -186,7 +186,7 @@ def test_a_target_kl_is_another_run_and_none_is_what_it_was():
 
 
 def test_an_atc_of_before_had_rectified_features_and_keeps_its_name():
-    default = preset("atc", "default")
+    default = plain("atc")
     assert isinstance(default.objective, ATCConfig)
     before = replace(default, objective=replace(default.objective, rectified=True))
     older = through_json(to_dict(before))
@@ -198,7 +198,7 @@ def test_an_atc_of_before_had_rectified_features_and_keeps_its_name():
 
 def test_what_is_quiet_in_one_method_tells_runs_of_another_apart():
     """SPR had the value in every file of this format, so that either of its values has a name."""
-    spr = through_json(to_dict(preset("spr", "default")))
+    spr = through_json(to_dict(plain("spr")))
     for rectified in (False, True):
         values = spr | {"objective": spr["objective"] | {"rectified": rectified}}
         assert telling(values)["objective"]["rectified"] == rectified

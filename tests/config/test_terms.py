@@ -9,7 +9,7 @@ import pytest
 
 from crosstraj.config.dotted import dotted
 from crosstraj.config.methods import METHODS
-from crosstraj.config.presets import preset
+from crosstraj.config.presets import plain, preset
 from crosstraj.config.stored import to_dict
 from crosstraj.config.values import Config
 from crosstraj.experiments.file import read
@@ -22,7 +22,6 @@ OWN = {"method", "encoder_grad", "order", "phases"}  # what makes a method; and 
 # The other values in which a method's default differs from PPO's on the same game, and why.
 ALLOWED = {
     ("atc", "split_at"): "the method: the policy's gradient stops below the map",
-    ("ctrl", "policy.head_rate"): "searched with CTRL: every comparison has PPO with the same",
     ("ctrl", "representation.learning_rate"): "of the objective's own heads",
     ("ctrl", "representation.encoder_rate"): "how far the objective moves the encoder",
     ("situations", "policy.stretch"): "its minibatches are PPO's: PPO with the same is the control",
@@ -45,16 +44,22 @@ ALLOWED |= {
     )
 }
 ALLOWED |= {("idaac", value): why for (method, value), why in ALLOWED.items() if method == "daac"}
-PROCGEN = {key: why for key, why in ALLOWED.items() if key != ("ctrl", "policy.head_rate")} | {
+PAPER = {key: why for key, why in ALLOWED.items() if key[0] != "ctrl"} | {
+    ("proto", "frames"): "the paper: 8M in each phase",
+    ("diayn", "frames"): "the same",
+}
+PROCGEN = ALLOWED | {
     ("daac", "policy.epochs"): "its release has 1 where train-procgen's PPO has 3",
     ("idaac", "policy.epochs"): "the same",
     ("ppg", "policy.epochs"): "the same",
 }
-# The objectives that do not pass over a rollout as often as PPO does, by preset: how often.
-PASSES: dict[str, dict[str, int]] = {
-    "default": {},
-    "procgen": {"atc": 1, "ctrl": 1, "dbc": 1, "diayn": 1, "idaac": 1},  # PPO: 3
+RECIPE = PROCGEN | {
+    (method, "representation.minibatches"): "as many as the policy's: both step at once"
+    for method in ("curl", "drac", "driml", "idaac", "proto", "pse", "situations", "spr")
 }
+# The objectives that do not pass over a rollout as often as PPO does, by preset: how often.
+ONCE = {"atc": 1, "ctrl": 1, "dbc": 1, "diayn": 1, "idaac": 1}  # PPO: 3
+PASSES: dict[str, dict[str, int]] = {"default": ONCE, "procgen": ONCE, "paper": {}}
 # Runs are kept of these, and tables made of them: their control is in another file.
 ELSEWHERE = {"learn": "learn_controls", "learn_1m": "learn_controls"}
 
@@ -75,7 +80,9 @@ def differences(name: str) -> set[tuple[str, str]]:
     return found
 
 
-@pytest.mark.parametrize(("name", "allowed"), [("default", ALLOWED), ("procgen", PROCGEN)])
+@pytest.mark.parametrize(
+    ("name", "allowed"), [("default", RECIPE), ("procgen", PROCGEN), ("paper", PAPER)]
+)
 def test_methods_differ_in_what_is_named_here_and_in_nothing_else(name, allowed):
     assert differences(name) == allowed.keys()
 
@@ -116,13 +123,13 @@ def test_the_page_on_methods_names_every_difference():
     page = Path("docs/methods.md").read_text()
     section = page.split("## Equal terms")[1].split("\n## ")[0]
     (sentence,) = re.findall(r"the joint methods have 3[^.]*\.", section)
-    assert set(re.findall(r"`(\w+)`", sentence)) == PASSES["procgen"].keys()
-    for method, value in ALLOWED:
+    assert set(re.findall(r"`(\w+)`", sentence)) == ONCE.keys()
+    for method, value in RECIPE:
         if method not in ("daac", "idaac", "ppg") or value == "policy.kind":
             assert f"`{value}`" in section, value
 
 
-# What the sources say where it is not what our default says, from their code.
+# What the sources say where it is not what our methods have, from their code.
 SOURCES: dict[str, dict[str, Any]] = {
     "atc": {"representation.learning_rate": 1e-3, "representation.max_grad_norm": 10.0},
     "curl": {
@@ -153,8 +160,8 @@ SOURCES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("method", SOURCES)
 def test_the_preset_source_changes_what_the_source_says_and_nothing_of_ppo(method):
-    default, source = (dotted(to_dict(preset(method, name))) for name in ("default", "source"))
-    changed = {key: value for key, value in source.items() if value != default.get(key)}
+    ours, source = (dotted(to_dict(config)) for config in (plain(method), preset(method, "source")))
+    changed = {key: value for key, value in source.items() if value != ours.get(key)}
     assert changed.pop("preset") == "source"
     changed.pop("phases", None)
     assert changed == SOURCES[method]
@@ -176,7 +183,7 @@ def test_the_source_of_what_is_no_port_is_its_own_release_or_paper():
         ("ctrl", "paper"),
     ):
         assert values_of(preset(method, "source")) == values_of(preset(method, name))
-    assert values_of(preset("situations", "source")) == values_of(preset("situations", "default"))
+    assert values_of(preset("situations", "source")) == values_of(plain("situations"))
 
 
 def terms(config: Config) -> dict[str, Any]:

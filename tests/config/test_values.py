@@ -8,7 +8,7 @@ import pytest
 from crosstraj.config.dotted import override
 from crosstraj.config.groups import RepresentationConfig
 from crosstraj.config.methods import METHODS, PRESETS
-from crosstraj.config.presets import preset
+from crosstraj.config.presets import plain, preset
 from crosstraj.config.stored import from_dict, to_dict
 from crosstraj.config.values import Config
 from crosstraj.errors import BadInput
@@ -39,7 +39,7 @@ from tests.helpers import small
 )
 def test_nonsense_is_refused_when_it_is_configured(change, words):
     def build() -> Config:
-        config, values = preset("ctrl", "default"), dict(change)
+        config, values = plain("ctrl"), dict(change)
         if "objective" in values:
             assert isinstance(config.objective, CTRLConfig)
             values["objective"] = replace(config.objective, **values["objective"])
@@ -75,7 +75,7 @@ def test_an_anchor_that_cannot_hold_is_refused(method, change, words):
 def test_a_method_with_the_objective_of_another_is_refused(method: str):
     with pytest.raises(BadInput) as refused:
         Config(method=method)
-    named = type(preset(method, "default").objective).__name__
+    named = type(plain(method).objective).__name__
     said = f"method={method} has the objective {named}, but objective is CTRLConfig; begin with "
     assert str(refused.value) == f"{said}preset({method!r}, 'default')"
 
@@ -84,7 +84,7 @@ def test_ctrl_without_its_objective_and_ppo_with_one_are_refused():
     with pytest.raises(BadInput, match="method=ctrl has the objective CTRLConfig, but "):
         replace(Config(), objective=NoObjective())
     with pytest.raises(BadInput, match="method=ppo has the objective NoObjective, but "):
-        replace(preset("ppo", "default"), objective=CURLConfig())
+        replace(plain("ppo"), objective=CURLConfig())
     with pytest.raises(BadInput, match="unknown method 'cltr': did you mean 'ctrl'"):
         Config(method="cltr")
 
@@ -93,7 +93,7 @@ def test_ctrl_without_its_objective_and_ppo_with_one_are_refused():
 def test_a_method_that_is_a_policy_has_that_policy(method: str, policy: Any):
     other = policy.kind
     with pytest.raises(BadInput, match=f"but policy.kind={other}; use method={other}"):
-        replace(preset(method, "default"), policy=policy)
+        replace(plain(method), policy=policy)
 
 
 @pytest.mark.parametrize(
@@ -116,9 +116,9 @@ def test_levels_that_cannot_be_chosen_are_refused(change, words):
 def test_a_memory_is_never_advised_to_learn_without_stretches():
     short = {"policy.stretch": 2}
     with pytest.raises(BadInput, match=r"raise it, or use policy\.stretch=0 for frames"):
-        override(preset("situations", "default"), short)
+        override(plain("situations"), short)
     with pytest.raises(BadInput, match=r"raise it$"):
-        override(preset("situations", "default"), {"memory": "gru", **short})
+        override(plain("situations"), {"memory": "gru", **short})
 
 
 def test_nothing_rewrites_a_configuration():

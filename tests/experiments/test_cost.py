@@ -80,7 +80,7 @@ def test_a_forecast_takes_the_median_of_like_runs_and_names_what_is_unknown(
     kept(tmp_path / "runs/c", [timed(10, 0.0, 9e9)], seed=2)  # the same run in both counts once
     variants = {
         "same": PPO,
-        "like": PPO | {"policy.epochs": 3},
+        "like": PPO | {"policy.epochs": 2},
         "else": PPO | {"encoder": "impala"},
     }
     jobs = jobs_of(tmp_path, variants)

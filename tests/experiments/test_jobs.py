@@ -57,7 +57,8 @@ def test_a_variant_may_have_another_policy_with_that_policys_own_values(
     text = SMALL.replace('"ctrl:paper", "ppo"', '"ctrl"').replace("policy.epochs = 2", values)
     run = read(write(tmp_path, text)).runs()[0]
     config = configure(run, tmp_path)
-    assert config.policy == DAACConfig(value_epochs=2)
+    recipe = {"minibatches": 32, "target_kl": 0.02}  # of all policies
+    assert config.policy == DAACConfig(value_epochs=2, **recipe)
     assert config == parsed(run.command({"saving.runs": str(tmp_path)})[1:], monkeypatch)
     bad = read(write(tmp_path, text.replace("'daac'", "'dac'"))).runs()
     with pytest.raises(BadInput, match="did you mean 'daac'"):

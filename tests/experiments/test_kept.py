@@ -150,7 +150,7 @@ def test_a_kept_run_of_other_values_is_named_and_never_taken_for_the_variant(
         jobs_of(tmp_path, PPO | {"policy.epochs": 2, "encoder": "slim"})
     assert str(refusal.value) == (
         f"{job.kept} was kept of a run with other values (encoder is 'laptop' there, 'slim' here; "
-        "policy.epochs is 1 there, 2 here); restore the value, call the variant something else, "
+        "policy.epochs is 3 there, 2 here); restore the value, call the variant something else, "
         "or remove the file"
     )
     assert not jobs_of(tmp_path, PPO | {"policy.epochs": 2}, "another name")[0].finished()

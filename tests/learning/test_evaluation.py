@@ -13,7 +13,7 @@ from torch import Tensor
 
 from crosstraj import loop
 from crosstraj.config.groups import EvaluationConfig, MachineConfig
-from crosstraj.config.presets import preset
+from crosstraj.config.presets import plain
 from crosstraj.config.values import Config
 from crosstraj.data.rollout import Decision
 from crosstraj.envs import GAMES, ProcgenConfig
@@ -216,7 +216,7 @@ def test_sampled_play_depends_on_the_stream_and_on_nothing_else(agent: PPOAgent)
 def tiny(**changes: Any) -> Config:
     """A configuration whose evaluations take a second."""
     config = replace(
-        preset("ppo", "default"),
+        plain("ppo"),
         env="bossfight",
         envs=2,
         rollout_steps=8,

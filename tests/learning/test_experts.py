@@ -15,7 +15,7 @@ import torch
 
 from crosstraj.cli.experts import expert_preset
 from crosstraj.cli.main import main
-from crosstraj.config.presets import preset
+from crosstraj.config.presets import plain
 from crosstraj.config.values import Config
 from crosstraj.envs import make_envs
 from crosstraj.errors import BadInput
@@ -308,13 +308,13 @@ def wanting(place: Path, **changes: Any) -> Config:
         pairs=2,
         steps=8,
     )
-    config = replace(preset("pse", "default"), env="starpilot", encoder="laptop")
+    config = replace(plain("pse"), env="starpilot", encoder="laptop")
     return replace(config, objective=objective, **changes)
 
 
 @pytest.fixture(scope="module")
 def envs() -> Any:
-    config = preset("ppo", "default")
+    config = plain("ppo")
     return make_envs("starpilot", 1, levels="train", procgen=config.procgen, seed=0)
 
 
@@ -486,7 +486,7 @@ def test_evaluating_needs_no_experts(copied: Path, tmp_path: Path) -> None:
 
 
 def test_methods_without_play_of_their_own_have_no_source() -> None:
-    config = replace(preset("ppo", "default"), env="starpilot", envs=2, rollout_steps=8)
+    config = replace(plain("ppo"), env="starpilot", envs=2, rollout_steps=8)
     training = Training(config)
     assert training.source is None
     assert training.state_dict()["source"] == {}

@@ -12,7 +12,7 @@ import torch
 
 from crosstraj.cli.main import main
 from crosstraj.config.groups import MachineConfig
-from crosstraj.config.presets import preset, with_gru
+from crosstraj.config.presets import plain, with_gru
 from crosstraj.config.stored import completed, from_dict, to_dict
 from crosstraj.config.values import Config
 from crosstraj.data.rollout import Remembered
@@ -40,7 +40,7 @@ def forgetful() -> Iterator[None]:
 
 
 def config(encoder: str = "laptop", **machine: Any) -> Config:
-    return replace(preset("ppo", "default"), encoder=encoder, machine=MachineConfig(**machine))
+    return replace(plain("ppo"), encoder=encoder, machine=MachineConfig(**machine))
 
 
 def chosen(image: tuple[int, int, int] = FRAME, begun: str | None = None, **values: Any) -> str:
@@ -67,8 +67,8 @@ def test_a_memory_stands_on_our_kernels_and_believes_what_it_would_on_torchs(met
     frames = torch.randint(256, (6, *FRAME), generator=rng(), dtype=torch.uint8)
     believed = {}
     for kind in ("native", "torch"):
-        plain = with_gru(replace(preset(method, "default"), encoder="laptop"))
-        made = replace(plain, memory_width=8, machine=MachineConfig(kernels=kind, threads=1))
+        made = with_gru(replace(plain(method), encoder="laptop"))
+        made = replace(made, memory_width=8, machine=MachineConfig(kernels=kind, threads=1))
         agent = make_networks(made, FRAME, 5, rng(1))[0].agent
         encoders = encoders_of(agent)
         assert len(encoders) == (2 if method == "daac" else 1)

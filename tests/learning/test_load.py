@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from crosstraj.config.presets import preset
+from crosstraj.config.presets import plain
 from crosstraj.config.values import Config
 from crosstraj.envs import GAMES, image_and_actions, make_envs, shown_by
 from crosstraj.errors import BadInput
@@ -46,9 +46,7 @@ def envs_of(config: Config, count: int = 1) -> Any:
     ],
 )
 def test_untrained_networks_are_those_that_a_learner_begins_with(method, env, encoder, frame_stack):
-    config = replace(
-        preset(method, "default"), env=env, encoder=encoder, frame_stack=frame_stack, seed=5
-    )
+    config = replace(plain(method), env=env, encoder=encoder, frame_stack=frame_stack, seed=5)
     learner, found = Learner(config, envs_of(config), Streams(5)), untrained(config)
     assert same(found.agent.state_dict(), learner.agent.state_dict())
     assert same(found.objective.state_dict(), learner.objective.state_dict())
@@ -60,8 +58,8 @@ def test_what_an_environment_shows_is_known_without_its_engine(monkeypatch):
     def refuse(*_: object) -> None:
         raise AssertionError("the engine was started")
 
-    ising = replace(preset("ctrl", "default"), env="ising", frame_stack=2)
-    games = [replace(preset("ctrl", "default"), env=env, frame_stack=3) for env in GAMES[:2]]
+    ising = replace(plain("ctrl"), env="ising", frame_stack=2)
+    games = [replace(plain("ctrl"), env=env, frame_stack=3) for env in GAMES[:2]]
     expected = {config.env: image_and_actions(envs_of(config, 2)) for config in (ising, *games)}
     monkeypatch.setattr("crosstraj.envs.make.ProcgenVectorEnv", refuse)
     for config in (ising, *games):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from crosstraj.config.groups import SavingConfig
-from crosstraj.config.presets import preset
+from crosstraj.config.presets import plain
 from crosstraj.config.stored import UNSAID, to_dict
 from crosstraj.config.values import Config
 from crosstraj.envs import load_engine
@@ -20,7 +20,7 @@ from crosstraj.runs import checkpoint
 
 
 def ppo(runs: Path, env: str) -> Config:
-    return replace(preset("ppo", "default"), env=env, saving=SavingConfig(runs=runs))
+    return replace(plain("ppo"), env=env, saving=SavingConfig(runs=runs))
 
 
 def test_a_run_of_one_build_of_the_engine_goes_on_with_another_only_if_that_is_allowed(

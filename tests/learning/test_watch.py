@@ -1,6 +1,6 @@
 """What a run says of its health: once when it begins, and in one sentence at the end."""
 
-from crosstraj.config.presets import preset
+from crosstraj.config.presets import plain, preset
 from crosstraj.learning import watch as health
 
 
@@ -33,6 +33,6 @@ def test_a_run_whose_rank_falls_is_called_so_in_words_and_one_whose_rank_does_no
     assert health.verdict({"feature_rank": 3.7}, rank_before=24.0) == sentence
 
     for ranks in ([24.0, 22.8], [95.0, 29.0], [8.6, 8.0]):  # PPO's; starpilot's; maze's, from low
-        ppo = health.Watch(preset("ppo", "default"))
+        ppo = health.Watch(plain("ppo"))
         assert [ppo.news({"feature_rank": rank}) for rank in ranks] == [[], []]
     assert health.verdict({"feature_rank": 22.8}, rank_before=24.0) is None

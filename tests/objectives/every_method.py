@@ -11,7 +11,7 @@ import torch
 from gymnasium.vector import VectorEnv
 from torch import Tensor
 
-from crosstraj.config.presets import preset
+from crosstraj.config.presets import plain
 from crosstraj.config.values import Config
 from crosstraj.data.rollout import Rollout
 from crosstraj.learning.learner import Learner
@@ -191,9 +191,7 @@ class Spaces(VectorEnv[Any, Any, Any]):
 def small(method: str, **changes: Any) -> Config:
     if "encoder_grad" in changes:  # which a cut at the map leaves no choice of
         changes.setdefault("split_at", "fc")
-    config = replace(
-        preset(method, "default"), encoder="laptop", envs=ENVS, rollout_steps=STEPS, **changes
-    )
+    config = replace(plain(method), encoder="laptop", envs=ENVS, rollout_steps=STEPS, **changes)
     config = replace(
         config,
         policy=replace(config.policy, minibatches=2),

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 from crosstraj.config.groups import EvaluationConfig, MachineConfig
-from crosstraj.config.presets import preset
+from crosstraj.config.presets import plain
 from crosstraj.learning.state import Training
 from crosstraj.objectives.phases import Phase
 
@@ -12,7 +12,7 @@ from crosstraj.objectives.phases import Phase
 def training_with(method: str = "ctrl", *phases: Phase, **changes: Any) -> Training:
     """Rollouts of 16 frames of a real game, a budget of 64."""
     config = replace(
-        preset(method, "default"),
+        plain(method),
         env="starpilot",
         envs=2,
         rollout_steps=8,

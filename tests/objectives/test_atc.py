@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from crosstraj.config.presets import preset
+from crosstraj.config.presets import plain
 from crosstraj.config.values import Config
 from crosstraj.learning.optimiser import Averages
 from crosstraj.nn import ops
@@ -146,7 +146,7 @@ def test_the_target_is_the_exact_moving_average_and_has_no_gradient():
 
 
 def test_the_policy_never_moves_the_encoder_and_the_objective_never_the_policys_own_layer():
-    config = preset("atc", "default")
+    config = plain("atc")
     assert (config.split_at, config.encoder_grad, config.order) == ("conv", "ssl", "policy")
     learner = learner_for(small("atc"))
     rollout = rollout_for(learner)

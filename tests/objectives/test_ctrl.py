@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from crosstraj.config.presets import preset
+from crosstraj.config.presets import plain, preset
 from crosstraj.config.values import Config
 from crosstraj.data.rollout import Rollout
 from crosstraj.data.within_episodes import Views
@@ -389,7 +389,7 @@ def test_a_constant_encoder_gives_uniform_codes_a_loss_of_ln_c_at_least_and_a_wa
 
 
 def test_healthy_figures_raise_no_complaint_and_too_few_views_do():
-    config = preset("ctrl", "default")
+    config = plain("ctrl")
     fine = {"view_cosine": 0.3, "code_entropy": 4.0, "code_entropy_random": 4.5, "views": 1000.0}
     assert health.complaints(fine, config) == {}
     (sentence,) = health.complaints(fine | {"views": 399.0}, config).values()
@@ -475,7 +475,7 @@ def test_minibatches_pair_each_frame_with_its_own_action(change):
 
 
 def test_presets_say_what_the_paper_says():
-    paper, ours = preset("ctrl", "paper"), preset("ctrl", "default")
+    paper, ours = preset("ctrl", "paper"), plain("ctrl")
     o = paper.objective
     assert isinstance(o, CTRLConfig)
     assert (o.clusters, o.keypoints, o.neighbour_count) == (200, 2, 3)
@@ -507,8 +507,7 @@ def test_presets_say_what_the_paper_says():
     assert (mine.least_rank, o.least_rank, r.least_rank) == (32, 0, 0)
     assert (ours.encoder_grad, ours.order) == ("both", "policy")
     assert (ours.representation.learning_rate, ours.representation.encoder_rate) == (2e-3, 0.1)
-    assert ours.policy == replace(preset("ppo", "default").policy, head_rate=4.0)
-    assert paper.policy == preset("ppo", "default").policy
+    assert ours.policy == paper.policy == plain("ppo").policy
     assert release.policy == preset("ppo", "procgen").policy
     community = preset("ppo", "procgen")
     assert (community.envs, community.policy.epochs, community.encoder_grad) == (64, 3, "rl")

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from crosstraj.config.presets import preset
+from crosstraj.config.presets import plain, preset
 from crosstraj.learning import watch as health
 from crosstraj.objectives.dbc import DBC, Batch, DBCConfig, Gaussian, gaussian_nll
 from tests.helpers import rng
@@ -209,7 +209,7 @@ def test_the_learnt_metric_of_two_states_is_the_reward_gap_over_one_minus_gamma(
 
 
 def test_a_collapse_is_said_in_words():
-    config = preset("dbc", "default")
+    config = plain("dbc")
     fine = {"latent_std": 0.8, "latent_distance": 0.5}
     assert health.complaints(fine, config) == {}
     (sentence,) = health.complaints(fine | {"latent_std": 0.004}, config).values()

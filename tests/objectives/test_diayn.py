@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from crosstraj import loop
-from crosstraj.config.presets import preset
+from crosstraj.config.presets import plain, preset
 from crosstraj.data.collect import Collector
 from crosstraj.data.rollout import Decision, Rollout
 from crosstraj.learning.evaluation import Pool, evaluate
@@ -429,7 +429,7 @@ def test_the_halves_learn_from_different_rewards():
 
 
 def test_the_second_half_begins_with_a_new_value_head_and_normaliser_and_drops_the_objective():
-    first, second = preset("diayn", "default").phases
+    first, second = plain("diayn").phases
     assert (first.share, first.extrinsic, first.intrinsic, first.reset) == (0.5, 0.0, 1.0, ())
     assert (second.share, second.extrinsic, second.intrinsic) == (0.5, 1.0, 0.0)
     assert second.objective_weight == 0.0

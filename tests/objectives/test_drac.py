@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from crosstraj.config.presets import preset
+from crosstraj.config.presets import plain
 from crosstraj.errors import BadInput
 from crosstraj.learning.optimiser import Averages
 from crosstraj.objectives.drac import AUGMENTATIONS, Batch, DrAC, DrACConfig, mean_return
@@ -157,6 +157,6 @@ def test_a_return_ends_with_its_episode_and_with_the_rollout():
 
 
 def test_it_is_for_a_policy_whose_values_read_the_same_features():
-    config = preset("drac", "default")
+    config = plain("drac")
     with pytest.raises(BadInput, match=r"and policy\.kind=daac has another network for its values"):
         replace(config, policy=DAACConfig())

@@ -7,7 +7,7 @@ change what a method computes. Weights and batches come from generators of this 
 import pytest
 import torch
 
-from crosstraj.config.presets import preset
+from crosstraj.config.presets import plain, preset
 from crosstraj.data.rollout import Rollout
 from crosstraj.nn.encoders import Encode, Impala
 from tests.objectives.every_method import Played
@@ -68,7 +68,7 @@ def test_losses_on_given_weights_and_batches_are_what_they_were(method, name):
 @pytest.mark.parametrize("method", sorted({method for method, _ in GOLDEN} | {"situations"}))
 def test_an_objective_reads_features_of_the_width_it_is_told(method: str) -> None:
     encoder = Impala((SIDE, SIDE, 3), "laptop", "none", torch.Generator().manual_seed(1), width=24)
-    config, heads = preset(method, "default"), torch.Generator().manual_seed(2)
+    config, heads = plain(method), torch.Generator().manual_seed(2)
     objective = config.objective_kind(config.objective, 24, ACTIONS, heads)
     objective.attach(encoder)
     objective.source = Played(SIDE)

@@ -14,7 +14,7 @@ import torch
 from crosstraj import objectives
 from crosstraj.cli.main import main
 from crosstraj.config.methods import METHODS, PRESETS
-from crosstraj.config.presets import preset
+from crosstraj.config.presets import plain, preset
 from crosstraj.config.stored import from_dict, to_dict
 from crosstraj.config.values import POLICIES, method_of
 from crosstraj.errors import BadInput
@@ -64,7 +64,7 @@ def test_a_configuration_survives_json(method, name):
     [(method, *pair) for method in OBJECTIVES for pair in row_of(method).nonsense],
 )
 def test_nonsense_is_refused_by_its_name_and_value(method, name, value):
-    config = preset(method, "default")
+    config = plain(method)
     with pytest.raises(BadInput, match=re.escape(f"objective.{name}={value}")):
         replace(config, objective=replace(config.objective, **{name: value}))
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from crosstraj.config.presets import preset
+from crosstraj.config.presets import plain
 from crosstraj.errors import BadInput
 from crosstraj.learning.experts import make_level
 from crosstraj.objectives.paired_play import PairedPlay, Stretch, Uniform
@@ -123,7 +123,7 @@ def test_play_goes_on_from_its_saved_state_as_if_nothing_had_been(calls):
 
 
 def test_procgen_levels_go_on_from_their_saved_state():
-    config = replace(preset("pse", "default"), env="coinrun", frame_stack=2)
+    config = replace(plain("pse"), env="coinrun", frame_stack=2)
 
     def new() -> PairedPlay:
         return play_of(

@@ -15,7 +15,7 @@ import torch
 
 from crosstraj import loop
 from crosstraj.cli.main import main
-from crosstraj.config.presets import preset
+from crosstraj.config.presets import plain
 from crosstraj.config.stored import from_dict, to_dict
 from crosstraj.errors import BadInput
 from crosstraj.learning.optimiser import Averages
@@ -91,7 +91,7 @@ def test_nonsense_is_refused(values, words):
 def test_a_reward_that_the_objective_does_not_have_is_refused():
     phases = (Phase(intrinsic=1.0),)
     with pytest.raises(BadInput, match="intrinsic"):
-        replace(preset("ctrl", "default"), phases=phases)
+        replace(plain("ctrl"), phases=phases)
 
 
 @pytest.mark.parametrize("frames", [33, 47, 48, 49])
@@ -251,9 +251,7 @@ def test_rewards_are_scaled_apart_and_then_weighed(extrinsic, intrinsic):
 
 
 def test_a_phase_is_said_in_words_once():
-    config = replace(
-        preset("ctrl", "default"), phases=(Phase(), Phase(0.5, "none", reset=("value",)))
-    )
+    config = replace(plain("ctrl"), phases=(Phase(), Phase(0.5, "none", reset=("value",))))
     watch = Watch(config)
     (first,) = watch.news({"phase": 1})
     assert first.startswith("phase 1 of 2: objective weight 1")
@@ -391,5 +389,5 @@ def test_phases_can_be_changed_on_the_command_line(tmp_path):
 
 
 def test_a_configuration_with_phases_survives_json():
-    config = replace(preset("ctrl", "default"), phases=(Phase(0.3), Phase(0.7, "none", 0.0)))
+    config = replace(plain("ctrl"), phases=(Phase(0.3), Phase(0.7, "none", 0.0)))
     assert from_dict(json.loads(json.dumps(to_dict(config)))) == config

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from crosstraj import loop
-from crosstraj.config.presets import preset
+from crosstraj.config.presets import plain, preset
 from crosstraj.health.complaints import empty_codes
 from crosstraj.learning import watch as health
 from crosstraj.learning.learner import Learner
@@ -172,7 +172,7 @@ def figures_of(features: torch.Tensor, prototypes: int = 64) -> dict[str, float]
 
 
 def test_prototypes_that_hold_nothing_are_called_so_in_words_and_live_ones_are_not():
-    watch = health.Watch(preset("proto", "default"))
+    watch = health.Watch(plain("proto"))
     config = replace(watch.config, objective=ProtoConfig(prototypes=64))
     apart = torch.randn(128, 256, generator=rng(1))
     alive = figures_of(apart)
@@ -318,7 +318,7 @@ def test_the_encoder_is_trained_in_the_first_half_and_frozen_to_the_last_bit_in_
 
 @pytest.mark.parametrize("grad", ["both", "ssl"])
 def test_in_the_second_half_the_policy_may_train_the_encoder_on_and_the_objective_rests(grad):
-    first, second = preset("proto", "default").phases
+    first, second = plain("proto").phases
     training = training_with("proto", first, replace(second, encoder_grad="rl"), encoder_grad=grad)
     for _ in range(2):
         assert loop.learn(training)["phase"] == 1
@@ -329,13 +329,13 @@ def test_in_the_second_half_the_policy_may_train_the_encoder_on_and_the_objectiv
 
 
 def test_the_rates_are_the_papers():
-    config = preset("proto", "default")
+    config = plain("proto")
     assert config.representation.learning_rate == config.policy.learning_rate == 5e-4
     assert config.representation.encoder_rate == 1
 
 
 def test_the_halves_are_those_of_the_paper():
-    first, second = preset("proto", "default").phases
+    first, second = plain("proto").phases
     assert (first.share, second.share) == (0.5, 0.5)
     assert (second.encoder_grad, second.objective_weight, second.reset) == ("none", 0.0, ())
     assert all((phase.extrinsic, phase.intrinsic) == (1.0, 0.0) for phase in (first, second))

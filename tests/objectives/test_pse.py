@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from crosstraj.config.groups import RepresentationConfig
-from crosstraj.config.presets import preset
+from crosstraj.config.presets import plain, preset
 from crosstraj.data.rollout import Rollout
 from crosstraj.envs import ProcgenConfig
 from crosstraj.errors import BadInput
@@ -149,7 +149,7 @@ def test_what_is_refused_would_have_taught_nothing():
 
 
 def test_experts_that_act_alike_are_named_once():
-    config = replace(preset("pse", "default"), objective=PSEConfig(policies="pretrained"))
+    config = replace(plain("pse"), objective=PSEConfig(policies="pretrained"))
     watch = health.Watch(config)
     assert not watch.news({"policy_distance": 0.3})
     (sentence,) = watch.news({"policy_distance": 0.0})
@@ -329,7 +329,7 @@ def test_the_same_actions_for_both_levels_make_the_diagonal_zero():
 
 
 def test_a_procgen_level_begins_alike_each_time_and_levels_differ():
-    config = replace(preset("pse", "default"), env="starpilot")
+    config = replace(plain("pse"), env="starpilot")
     game, other = make_level(config, 3), make_level(config, 4)
     first, info = game.reset()
     assert info["level_seed"].tolist() == [3]
@@ -346,7 +346,7 @@ def test_a_procgen_level_begins_alike_each_time_and_levels_differ():
 
 def test_extra_frames_are_counted_apart_and_played_once_per_update():
     config = replace(
-        preset("pse", "default"),
+        plain("pse"),
         env="starpilot",
         envs=8,
         rollout_steps=8,
@@ -369,7 +369,7 @@ def test_extra_frames_are_counted_apart_and_played_once_per_update():
 
 
 def test_the_defaults_are_the_papers_budget():
-    config = preset("pse", "default")
+    config = plain("pse")
     objective = config.objective
     assert isinstance(objective, PSEConfig)
     for name in ("default", "paper", "procgen"):
@@ -424,7 +424,7 @@ def test_values_that_make_no_sense_are_refused(changes, sentence):
 
 
 def test_only_training_levels_of_a_game_are_played():
-    config = preset("pse", "default")
+    config = plain("pse")
     for env in ("ALE/Pong-v5", "ising"):
         with pytest.raises(BadInput, match=f"plays chosen levels: {env} has none"):
             replace(config, env=env)

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from crosstraj.config.presets import preset, with_policy
+from crosstraj.config.presets import plain, with_policy
 from crosstraj.config.values import Config
 from crosstraj.data.within_episodes import Stretches, stretches
 from crosstraj.errors import BadInput
@@ -23,7 +23,7 @@ from tests.objectives.stretch_pairs import ACTIONS, batch_of, every_pair, object
 
 
 def small(**changes: Any) -> Config:
-    config = preset("situations", "default")
+    config = plain("situations")
     return replace(
         config,
         **{
@@ -290,11 +290,11 @@ def test_the_gradient_of_one_pass_is_the_policys_and_the_objectives_bounded(gain
 def test_with_weight_zero_it_equals_its_policy_on_the_same_minibatches(policy):
     config = small()
     if policy == "daac":
-        daac = preset("daac", "default").policy
+        daac = plain("daac").policy
         config = replace(config, policy=replace(daac, minibatches=2, stretch=32))
     config = replace(config, representation=replace(config.representation, weight=0.0))
     alone = replace(
-        preset(policy, "default"),
+        plain(policy),
         **{name: getattr(config, name) for name in ("encoder", "envs", "rollout_steps", "policy")},
     )
     learners = [learner_for(config), learner_for(alone)]
@@ -346,22 +346,22 @@ def test_the_figures_of_one_pass_are_recorded_and_an_update_of_its_own_records_t
 
 
 def test_stretches_that_are_too_short_for_a_pair_are_refused():
-    config = preset("situations", "default")
+    config = plain("situations")
     with pytest.raises(BadInput, match=r"policy\.stretch=6 is shorter than the 8 steps"):
         replace(config, policy=replace(config.policy, stretch=6))
-    other = preset("spr", "default")  # which has frames of its own
+    other = plain("spr")  # which has frames of its own
     policy = replace(other.policy, stretch=6, advantages="rollout")
     assert replace(other, policy=policy).policy.stretch == 6
 
 
 def test_fewer_pieces_than_minibatches_are_refused():
-    config = preset("situations", "default")
+    config = plain("situations")
     with pytest.raises(BadInput, match=r"policy\.stretch=256 leaves 4 pieces .*minibatches=8"):
         replace(config, envs=4, policy=replace(config.policy, stretch=256))
 
 
 def test_daac_keeps_the_stretches_and_with_them_the_one_pass():
-    config = with_policy(preset("situations", "default"), "daac")
+    config = with_policy(plain("situations"), "daac")
     assert config.policy.stretch == 32
     assert learner_for(replace(config, encoder="laptop", envs=4)).one_pass
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from crosstraj.config.presets import preset, started, with_policy
+from crosstraj.config.presets import plain, preset, started, with_policy
 from crosstraj.config.stored import from_dict, to_dict
 from crosstraj.config.values import Config
 from crosstraj.envs import GAMES
@@ -222,14 +222,14 @@ def test_values_learn_from_the_first_and_then_from_every_third_rollout_also_when
 
 def test_the_table_of_games_is_an_option_and_the_configuration_tells_what_it_gave():
     assert set(TUNED) <= set(GAMES)
-    assert preset("daac", "default").policy == DAACConfig()
+    assert plain("daac").policy == DAACConfig()
     for game in GAMES:
         config = started({"method": "daac", "env": game, "policy.per_game": True})
         assert isinstance(config.policy, DAACConfig)
         told = (config.policy.value_epochs, config.policy.value_every)
         assert Tuned(*told, config.policy.advantage_weight) == TUNED.get(game, Tuned(9, 1, 0.25))
         assert from_dict(to_dict(config)) == config
-    off = started({"method": "daac", "env": "plunder"})
+    off = started({"method": "daac", "preset": "paper", "env": "plunder"})
     assert off.policy == DAACConfig()
 
 
@@ -245,9 +245,9 @@ def test_what_the_table_of_games_does_not_say_is_refused_with_it():
 
 
 def test_another_policy_comes_with_its_own_values_and_the_rest_stays():
-    config = with_policy(preset("ctrl", "default"), "daac")
+    config = with_policy(plain("ctrl"), "daac")
     assert config.policy == DAACConfig()
-    assert replace(config, policy=preset("ctrl", "default").policy) == preset("ctrl", "default")
+    assert replace(config, policy=plain("ctrl").policy) == plain("ctrl")
     assert from_dict(to_dict(config)) == config
     assert with_policy(preset("ctrl", "paper"), "ppo") == preset("ctrl", "paper")
     with pytest.raises(BadInput, match="did you mean 'daac'"):

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from crosstraj.cli.main import main
-from crosstraj.config.presets import preset
+from crosstraj.config.presets import plain
 from crosstraj.config.values import Config
 from crosstraj.errors import BadInput
 from crosstraj.learning.auxiliary import at
@@ -176,7 +176,7 @@ def test_a_run_stopped_amid_a_policy_phase_ends_with_the_same_bytes(
 def test_a_memory_is_refused_in_a_sentence():
     with pytest.raises(BadInput, match="its auxiliary phase reads frames that older weights"):
         replace(
-            preset("ppg", "default"),
+            plain("ppg"),
             memory="gru",
-            policy=replace(preset("ppg", "default").policy, stretch=32),
+            policy=replace(plain("ppg").policy, stretch=32),
         )

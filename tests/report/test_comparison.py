@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from crosstraj.config.groups import EvaluationConfig
-from crosstraj.config.presets import preset
+from crosstraj.config.presets import plain
 from crosstraj.report.comparison import compare, named
 from crosstraj.report.page import write_report
 from crosstraj.report.reading import find_runs, read_run
@@ -40,9 +40,9 @@ def test_budgets_tasks_and_values_are_never_mixed(tmp_path: Path) -> None:
     make_run(root, "b", seed=1, frames=2000, finals=[(1000, 9.0, 7.0), (2000, 9.0, 9.0)])
     make_run(root, "c", "ppo", "procgen", seed=1, finals=[(1000, 9.0, 8.0)])
     make_run(root, "d", seed=1, encoder="laptop", finals=[(1000, 9.0, 5.0)])
-    greedy = replace(preset("ppo", "default").evaluation, greedy=True)
+    greedy = replace(plain("ppo").evaluation, greedy=True)
     make_run(root, "e", seed=1, evaluation=greedy, finals=[(1000, 9.0, 5.0)])
-    fewer = replace(preset("ppo", "default").procgen, train_levels=100)
+    fewer = replace(plain("ppo").procgen, train_levels=100)
     make_run(root, "f", seed=1, procgen=fewer, finals=[(1000, 9.0, 5.0)])
     comparisons = compare([read_run(path) for path in find_runs([root])])
     titles = [comparison.title for comparison in comparisons]
@@ -64,7 +64,7 @@ def test_budgets_tasks_and_values_are_never_mixed(tmp_path: Path) -> None:
 
 def test_a_variant_with_many_changes_is_called_by_the_first_of_them(tmp_path: Path) -> None:
     make_run(tmp_path, "a")
-    policy = replace(preset("ppo", "default").policy, epochs=4, clip=0.3, minibatches=4)
+    policy = replace(plain("ppo").policy, epochs=4, clip=0.3, minibatches=4)
     make_run(tmp_path, "b", encoder="laptop", policy=policy)
     (found,) = compare([read_run(path) for path in find_runs([tmp_path])])
     label = found.variants[1].label
@@ -74,7 +74,7 @@ def test_a_variant_with_many_changes_is_called_by_the_first_of_them(tmp_path: Pa
 
 
 def test_other_lattices_are_another_task(tmp_path: Path) -> None:
-    ising = preset("ctrl", "default").ising
+    ising = plain("ctrl").ising
     for side in (16, 32):
         make_run(tmp_path, str(side), env="ising", ising=replace(ising, side=side))
     assert len(compare([read_run(path) for path in find_runs([tmp_path])])) == 2
@@ -83,7 +83,7 @@ def test_other_lattices_are_another_task(tmp_path: Path) -> None:
 def test_machines_do_not_make_a_variant_but_different_episode_counts_are_said(
     tmp_path: Path,
 ) -> None:
-    base = preset("ppo", "default")
+    base = plain("ppo")
     make_run(tmp_path, "a", seed=0, machine=replace(base.machine, threads=1))
     judged = replace(base.evaluation, episodes=64)
     make_run(tmp_path, "b", seed=1, machine=replace(base.machine, threads=2), evaluation=judged)

@@ -11,7 +11,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from crosstraj.cli.main import main
-from crosstraj.config.presets import preset
+from crosstraj.config.presets import plain
 from crosstraj.envs import GymnasiumConfig, ProcgenConfig
 from crosstraj.policies.daac import DAACConfig
 from crosstraj.report import statistics
@@ -84,7 +84,7 @@ def test_openais_ppo_is_there_at_its_budget_and_the_papers_is_not_in_hard_mode(
 ) -> None:
     make_run(tmp_path / "a", "r", frames=500_000, finals=[(507_904, 1.0, 1.0)])
     assert "PPO, OpenAI at 500,000" in report_on(tmp_path / "a")
-    hard = replace(preset("ppo", "default").procgen, mode="hard")
+    hard = replace(plain("ppo").procgen, mode="hard")
     make_run(tmp_path / "b", "r", frames=500_000, finals=[(507_904, 1.0, 1.0)], procgen=hard)
     page = report_on(tmp_path / "b")
     assert "PPO, OpenAI" not in page
@@ -250,7 +250,7 @@ def test_partial_missing_and_double_runs_are_named_and_not_averaged(tmp_path: Pa
 def test_each_ising_goal_is_a_game_and_no_level_is_spoken_of(tmp_path: Path) -> None:
     for seed in (0, 1):
         for clusters in (4, 5):
-            config = preset("ctrl", "default")
+            config = plain("ctrl")
             make_run(
                 tmp_path / "runs",
                 f"{clusters}-{seed}",

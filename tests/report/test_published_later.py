@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from crosstraj.config.dotted import changed
-from crosstraj.config.presets import preset
+from crosstraj.config.presets import plain
 from crosstraj.config.stored import to_dict
 from crosstraj.data.level_replay import ReplayConfig
 from crosstraj.envs import ProcgenConfig
@@ -118,15 +118,15 @@ def test_every_column_has_all_games_and_a_source() -> None:
 def test_a_run_has_the_columns_of_what_its_values_make_of_it(
     method: str, values: dict[str, Any], paper: list[str], later: str
 ) -> None:
-    config = to_dict(changed(preset(method, "default"), values))
+    config = to_dict(changed(plain(method), values))
     assert list(paper_columns(config)) == paper
     assert later_name(config) == later
 
 
 def test_another_policy_below_an_objective_has_no_column() -> None:
-    on_ppg = to_dict(preset("ctrl", "default")) | {"policy": {"kind": "ppg"}}
+    on_ppg = to_dict(plain("ctrl")) | {"policy": {"kind": "ppg"}}
     assert (paper_columns(on_ppg), later_name(on_ppg)) == ({}, "")
-    on_ppo = to_dict(preset("idaac", "default")) | {"policy": {"kind": "ppo"}}
+    on_ppo = to_dict(plain("idaac")) | {"policy": {"kind": "ppo"}}
     assert later_name(on_ppo) == ""
 
 

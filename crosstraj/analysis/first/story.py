@@ -16,8 +16,8 @@ from crosstraj.analysis.output import Output
 from crosstraj.analysis.result import Choices, Subject
 from crosstraj.analysis.study import prepare
 from crosstraj.analysis.watching import Scene, watch
+from crosstraj.config.fitting import fitting_envs
 from crosstraj.config.groups import EvaluationConfig
-from crosstraj.config.quotas import fitting_envs
 from crosstraj.config.values import Config
 from crosstraj.learning.display import stage
 from crosstraj.learning.evaluation import Examiner, summarise

@@ -7,7 +7,7 @@ import torch
 
 from crosstraj.analysis.probes.agents import Judged, features_of
 from crosstraj.analysis.probes.record import opinion
-from crosstraj.config.presets import preset
+from crosstraj.config.presets import plain
 from crosstraj.envs import make_envs
 from crosstraj.learning.load import untrained
 
@@ -18,7 +18,7 @@ from crosstraj.learning.load import untrained
 )
 def test_features_are_what_the_policy_head_of_any_agent_reads(method, kind, split_at):
     config = replace(
-        preset(method, "default"),
+        plain(method),
         env="starpilot",
         encoder=kind,
         encoder_grad="none",  # the only one that goes with every cut

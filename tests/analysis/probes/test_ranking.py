@@ -14,14 +14,14 @@ from crosstraj.analysis.probes import ranking
 from crosstraj.analysis.probes.agents import Judged
 from crosstraj.analysis.probes.ranking import Choices
 from crosstraj.cli.main import main
-from crosstraj.config.presets import preset
+from crosstraj.config.presets import plain
 from crosstraj.errors import BadInput
 from crosstraj.learning.load import untrained
 from tests import conftest
 
 
 def test_an_expert_with_skills_is_refused():
-    config = replace(preset("diayn", "default"), env="starpilot", encoder="laptop")
+    config = replace(plain("diayn"), env="starpilot", encoder="laptop")
     choices = Choices(100, 4, 0.2, (), None)
     skilled = Judged("skilled", untrained(config))
     with pytest.raises(BadInput, match="skilled acts by skills"):

@@ -41,9 +41,9 @@ def test_a_run_counts_up_to_its_budget_although_it_went_on(tmp_path: Path) -> No
 
 
 def test_a_run_that_went_on_without_being_judged_here_is_not_finished_here(tmp_path: Path) -> None:
-    """A rollout has 8,192 frames: judged within one of the budget of 100, or not at all."""
+    """A rollout has 16,384 frames: judged within one of the budget of 100, or not at all."""
     (job,) = prepare(plan_of({"a": PPO}, seeds=(0,)).runs(), tmp_path)
-    fill(job, [update(8192), update(16384), judged(16384, 3.0)])
+    fill(job, [update(16384), update(32768), judged(32768, 3.0)])
     assert not read_result(job).finished
 
 
