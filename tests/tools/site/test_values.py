@@ -22,5 +22,5 @@ def test_what_a_preset_changes() -> None:
     assert "`objective.swap_codes` off" in paper
     assert "preset" not in paper
     ppo = list(changes("ppo"))
-    assert ppo[0].startswith("- `--preset release`")  # `paper` changes nothing, nor does `default`
-    assert "`envs` 64, `policy.epochs` 3." in ppo[0]
+    assert ppo[0].startswith("- `--preset paper`")  # `default` changes nothing
+    assert "`envs` 32, `encoder` impala, `policy.epochs` 1, `policy.minibatches` 8" in ppo[0]
