@@ -17,6 +17,7 @@ table = "{table}"
 envs = 8
 rollout_steps = 32
 encoder = "laptop"
+policy.epochs = 1
 policy.minibatches = 2
 representation.minibatches = 2
 evaluation.episodes = 2

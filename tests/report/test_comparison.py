@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from crosstraj.config.groups import EvaluationConfig
-from crosstraj.config.presets import plain
+from crosstraj.config.presets import plain, preset
 from crosstraj.report.comparison import compare, named
 from crosstraj.report.page import write_report
 from crosstraj.report.reading import find_runs, read_run
@@ -64,7 +64,7 @@ def test_budgets_tasks_and_values_are_never_mixed(tmp_path: Path) -> None:
 
 def test_a_variant_with_many_changes_is_called_by_the_first_of_them(tmp_path: Path) -> None:
     make_run(tmp_path, "a")
-    policy = replace(plain("ppo").policy, epochs=4, clip=0.3, minibatches=4)
+    policy = replace(preset("ppo", "default").policy, epochs=4, clip=0.3, minibatches=4)
     make_run(tmp_path, "b", encoder="laptop", policy=policy)
     (found,) = compare([read_run(path) for path in find_runs([tmp_path])])
     label = found.variants[1].label

@@ -11,9 +11,8 @@ import pytest
 from markdown_it import MarkdownIt
 
 from crosstraj.cli.main import main
-from crosstraj.config.presets import plain
+from crosstraj.config.presets import plain, preset
 from crosstraj.envs import GymnasiumConfig, ProcgenConfig
-from crosstraj.policies.daac import DAACConfig
 from crosstraj.report import statistics
 from crosstraj.report.comparison import compare
 from crosstraj.report.level_by_level import AUDIT_LIMIT
@@ -199,10 +198,10 @@ def test_split_and_joint_runs_of_a_method_make_the_split_table(tmp_path: Path) -
         for seed in range(2):
             common: Row = {"env": game, "seed": seed}
             alone: Row = {"encoder_grad": "ssl", "order": "objective"}
-            make_run(root, f"s{game}{seed}", "ctrl", finals=[(1000, 9.0, split)], **common, **alone)
+            make_run(root, f"s{game}{seed}", "curl", finals=[(1000, 9.0, split)], **common, **alone)
             both: Row = {"encoder_grad": "both", "order": "joint"}
-            make_run(root, f"j{game}{seed}", "ctrl", finals=[(1000, 9.0, joint)], **common, **both)
-    caption = "Split (ctrl, encoder_grad=ssl, order=objective) over joint (ctrl, order=joint)"
+            make_run(root, f"j{game}{seed}", "curl", finals=[(1000, 9.0, joint)], **common, **both)
+    caption = "Split (curl, encoder_grad=ssl, order=objective) over joint (curl)"
     rows = table(report_on(root), caption)
     assert rows[1] == ["coinrun", "+1.00", "+0.800", "–"]
     assert rows[2] == ["maze", "-0.25", "-0.400", "–"]
@@ -219,7 +218,7 @@ def test_split_tables_of_hard_levels_have_no_range(tmp_path: Path) -> None:
 
 def test_daac_tuned_by_game_is_one_variant(tmp_path: Path) -> None:
     for game in ("bigfish", "chaser", "coinrun"):
-        policy = DAACConfig(per_game=True).for_game(game)
+        policy = preset("daac", "default").policy.for_game(game, per_game=True)
         make_run(tmp_path / "runs", game, "daac", env=game, policy=policy)
     page = report_on(tmp_path / "runs")
     assert "daac, policy.per_game=True" in page

@@ -15,7 +15,7 @@ from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from crosstraj.cli.main import main
-from crosstraj.config.presets import plain
+from crosstraj.config.presets import plain, preset
 from crosstraj.config.stored import from_dict, to_dict
 from crosstraj.envs import (
     IsingConfig,
@@ -348,7 +348,7 @@ def test_training_stopped_and_resumed_ends_with_the_same_bytes(
 
 def test_the_settings_belong_to_runs_of_this_task_alone() -> None:
     """Other runs keep their names and directories, whatever the Ising task will be able to do."""
-    game = plain("ctrl")
+    game = preset("ctrl", "default")
     assert "ising" not in to_dict(game)
     assert from_dict(to_dict(game)) == game
     here = replace(game, env="ising", ising=IsingConfig(instance=3))
