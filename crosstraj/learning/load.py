@@ -126,12 +126,16 @@ def checkpoints_by_frames(parent: Path) -> dict[int, Path]:
 def read_weights(run: Path, step: int | None = None) -> tuple[Weights, int]:
     """Weights by part ("agent", "objective") and name, and their frame count.
 
-    From the newest valid checkpoint, or from the snapshot or checkpoint at `step` frames.
+    From the newest valid checkpoint, or from the snapshot or checkpoint at `step` frames. A run
+    that was kept without what training needs has snapshots alone: then from the newest of these.
     """
     if is_agent(run):
         return _agent(run, step)
     if step is None:
-        path = checkpoint.newest(run / "checkpoints", lambda text: print(text, file=sys.stderr))
+        place = run / "checkpoints"
+        if not checkpoint.candidates(place):
+            place = run / "snapshots"
+        path = checkpoint.newest(place, lambda text: print(text, file=sys.stderr))
         if path is None:
             raise BadInput(f"{run} has no valid checkpoint; train it, or give a snapshot's --step")
     else:

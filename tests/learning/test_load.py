@@ -102,3 +102,31 @@ def test_weights_that_a_dying_save_has_set_aside_are_read(trained: Trained, tmp_
     run = Path(shutil.copytree(trained.directory, tmp_path / "run"))
     (run / "checkpoints/step-512").rename(run / "checkpoints/step-512.old")
     assert read_weights(run)[1] == 512
+
+
+def test_a_run_kept_without_checkpoints_is_read_from_its_newest_snapshot(
+    clustered: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "kept"
+    shutil.copytree(clustered, run)
+    whole, frames = read_weights(run)
+    shutil.rmtree(run / "checkpoints")
+    kept, at = read_weights(run)
+    assert at == frames == 768
+    assert kept.keys() == whole.keys()
+    assert all(same(kept[part], whole[part]) for part in whole)
+    for snapshot in (run / "snapshots").iterdir():
+        if snapshot.name != "step-256":
+            shutil.rmtree(snapshot)
+    assert read_weights(run)[1] == 256
+
+
+def test_a_run_whose_checkpoints_are_broken_is_not_read_from_an_older_snapshot(
+    clustered: Path, tmp_path: Path
+) -> None:
+    run = tmp_path / "broken"
+    shutil.copytree(clustered, run)
+    for weights in run.glob("checkpoints/*/weights.safetensors"):
+        weights.write_bytes(b"")
+    with pytest.raises(BadInput, match="has no valid checkpoint"):
+        read_weights(run)

@@ -158,7 +158,7 @@ def test_what_has_no_prototypes_or_is_no_run_is_refused(
     (tmp_path / "file").touch()
     assert "cannot be written" in refused(str(ctrl_run), "--out", str(tmp_path / "file"))
     bare = tmp_path / "bare"
-    shutil.copytree(ctrl_run, bare, ignore=shutil.ignore_patterns("checkpoints"))
+    shutil.copytree(ctrl_run, bare, ignore=shutil.ignore_patterns("checkpoints", "snapshots"))
     assert "has no valid checkpoint" in refused(str(bare))
 
 
