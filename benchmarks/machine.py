@@ -68,8 +68,8 @@ def flops_per_frame(config: Config) -> dict[str, float]:
     steps = 64  # enough for runs as long as every method wants them
     machine = replace(config.machine, kernels="torch", compile=False, low_memory=False)
     whole = replace(config.policy, target_kl=0.0)
-    small = replace(config, rollout_steps=steps, machine=machine, policy=whole)
-    small = phase_each_time(small)
+    shorter = replace(config, rollout_steps=steps, machine=machine, policy=whole)
+    small = phase_each_time(shorter)
     training = Training(small)
     learner, counted = training.learner, dict[str, float]()
 
