@@ -5,6 +5,7 @@ bool, None, and lists of those plain values. Decoding gives it back with every t
 a contiguous CPU tensor that owns its memory (the dtype is kept, strides are not).
 """
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -55,7 +56,7 @@ def _tensor(value: Tensor | np.ndarray[Any, Any], path: str) -> Tensor:
         raise TypeError(f"{path} is an array of {value.dtype}, which no tensor holds") from error
 
 
-def pack(tensors: Mapping[str, Tensor]) -> bytes:
+def pack(tensors: Mapping[str, Tensor], facts: dict[str, str] | None = None) -> bytes:
     """The bytes of a safetensors file; tensors that share memory are written out apart."""
     apart: dict[str, Tensor] = {}
     seen: set[int] = set()
@@ -64,8 +65,15 @@ def pack(tensors: Mapping[str, Tensor]) -> bytes:
         memory = tensor.untyped_storage().data_ptr()
         apart[name] = tensor.clone() if memory in seen else tensor
         seen.add(memory)
-    packed: bytes = safetensors.torch.save(apart)
+    packed: bytes = safetensors.torch.save(apart, metadata=facts)
     return packed
+
+
+def read_facts(data: bytes) -> dict[str, str]:
+    """What a safetensors file says beside its tensors; its header is JSON after its length."""
+    length = int.from_bytes(data[:8], "little")
+    facts: dict[str, str] = json.loads(data[8 : 8 + length])["__metadata__"]
+    return facts
 
 
 def unpack(data: bytes) -> dict[str, Tensor]:

@@ -106,7 +106,7 @@ def test_silhouette_and_return_by_temperature_in_a_figure_for_each_preset(
     assert (out / "figure-default.png").exists()
 
 
-@pytest.mark.parametrize("table", [name for name in WEIGHTS if name not in ("ising", "screen")])
+@pytest.mark.parametrize("table", [name for name in WEIGHTS if name != "ising"])
 def test_nothing_is_drawn_of_runs_that_have_not_begun(table: str, tmp_path: Path) -> None:
     file, out = tmp_path / "e.toml", tmp_path / "out"
     file.write_text(SAME.format(table=table))

@@ -6,5 +6,7 @@ agents.py    the agents that are judged, and their features of those frames
 linear.py    the probe: multinomial logistic regression with soft targets
 judge.py     a probe fitted on seen levels, measured on unseen ones, compared
 intervals.py values and differences with intervals over unseen levels
+variants.py  variants of several seeds against a baseline, for the table `screen`
+kept.py      what was measured of them, kept in a file
 show.py      the judgements as tables and a figure
 """

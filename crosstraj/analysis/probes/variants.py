@@ -6,31 +6,35 @@ courses of a variant's seeds are averaged before an interval is taken. Intervals
 what other seeds would have given is not in them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from crosstraj.analysis.probes.agents import check_same_task, judged
+from crosstraj.analysis.probes.agents import Judged, check_same_task, judged
 from crosstraj.analysis.probes.intervals import estimate
 from crosstraj.analysis.probes.judge import Exam, Pair
+from crosstraj.analysis.probes.kept import digest_of_question, known_exam, recall, write
 from crosstraj.analysis.probes.ranking import Choices, examined, measured, remarks
 from crosstraj.config.groups import LevelSplit
-from crosstraj.learning.load import untrained
+from crosstraj.config.stored import identity
+from crosstraj.errors import BadInput
+from crosstraj.learning.load import read_config, untrained
 from crosstraj.nn.native import keep_memory
-from crosstraj.report.statistics import Estimate
+from crosstraj.report.statistics import RESAMPLES, Estimate
 
 UNTRAINED = "untrained"
 
 
 class Entry(NamedTuple):
-    """A run that is judged."""
+    """A run that is judged, by its weights after so many frames."""
 
     variant: str
     seed: int
     run: Path
+    frames: int
 
 
 class Line(NamedTuple):
@@ -63,9 +67,14 @@ def screen(
     baseline: str,
     expert_run: Path,
     levels: LevelSplit,
+    memory: Path,
     choices: Choices | None = None,
 ) -> Screened:
-    """Play the expert once, probe every run and every seed's untrained encoder, and compare."""
+    """Probe every run and every seed's untrained encoder on one play of the expert, and compare.
+
+    What is in `memory` is not measured again, and what is measured goes there at once; where all
+    is, nobody plays. A run whose weights are gone, and that is not there, is left out with a note.
+    """
     choices = choices or Choices()
     choices.check()
     keep_memory()
@@ -73,19 +82,49 @@ def screen(
         check_same_task(entry.run, expert_run)
     expert = judged(expert_run, choices.expert_step)
     torch.set_num_threads(expert.trained.configuration.threads)
-    exam = examined(expert, choices, levels)
+    chosen = choices._asdict() | {"levels": levels, "resamples": RESAMPLES}
+    question = digest_of_question(expert.trained.agent.state_dict(), chosen)
+    facts, pairs = recall(memory, question)
+    exam: Exam | None = None
     found: dict[tuple[str, int], Pair] = {}
-    for variant, seed, run in entries:
-        agent = judged(run, None)
-        if (UNTRAINED, seed) not in found:
-            start = untrained(agent.trained.configuration)
-            found[UNTRAINED, seed] = measured(agent._replace(trained=start), exam).unseen
-        found[variant, seed] = measured(agent, exam).unseen
-    notes = remarks(expert_run, expert, exam)
-    return Screened(lines(found, baseline, exam), exam.levels, len(exam.unseen.level), notes)
+    left_out = []
+    for entry, start in with_untrained(entries):
+        config = read_config(entry.run)
+        name = f"{identity(config)}-{entry.frames}"
+        if name not in pairs:
+            try:
+                agent = Judged(UNTRAINED, untrained(config)) if start else weights_of(entry)
+            except BadInput as error:
+                left_out.append(f"{entry.variant}, seed {entry.seed}, is left out: {error}")
+                continue
+            exam = exam or examined(expert, choices, levels)
+            facts = known_exam(memory, facts, exam, question, remarks(expert_run, expert, exam))
+            pairs[name] = measured(agent, exam).unseen
+            write(memory, facts, pairs)
+        found[entry.variant, entry.seed] = pairs[name]
+    assert facts is not None  # an untrained encoder needs no weights
+    table = lines(found, baseline, facts.levels)
+    return Screened(table, facts.levels, facts.frames, [*facts.notes, *left_out])
 
 
-def lines(found: dict[tuple[str, int], Pair], baseline: str, exam: Exam) -> list[Line]:
+def with_untrained(entries: Sequence[Entry]) -> Iterator[tuple[Entry, bool]]:
+    """Each run, and before the first of a seed what its encoder was before training."""
+    begun = set()
+    for entry in entries:
+        if entry.seed not in begun:
+            begun.add(entry.seed)
+            yield entry._replace(variant=UNTRAINED, frames=0), True
+        yield entry, False
+
+
+def weights_of(entry: Entry) -> Judged:
+    """The agent after the frames it is judged at: a run may have gone on."""
+    if entry.run.is_file():
+        raise BadInput("its logs were kept, and its weights were not")
+    return judged(entry.run, entry.frames)
+
+
+def lines(found: dict[tuple[str, int], Pair], baseline: str, levels: int) -> list[Line]:
     """Untrained first, then every variant in its order; none without a seed of the baseline's."""
     table = []
     shared = {seed for variant, seed in found if variant == baseline}
@@ -94,7 +133,7 @@ def lines(found: dict[tuple[str, int], Pair], baseline: str, exam: Exam) -> list
         if not seeds:
             continue
         figures = [
-            estimate(np.mean(courses, axis=0), exam.levels)
+            estimate(np.mean(courses, axis=0), levels)
             for kind in Pair._fields
             for courses in (
                 [getattr(found[variant, seed], kind) for seed in seeds],

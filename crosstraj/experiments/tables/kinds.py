@@ -23,14 +23,8 @@ TABLES = {
     "temperature": "silhouette and unseen return over training, by temperature and preset",
     "screen": "how much of an expert's behaviour a linear probe reads off each variant's features",
 }
-WEIGHTS = (
-    "ising",
-    "samples",
-    "maps",
-    "course",
-    "temperature",
-    "screen",
-)  # tables that read weights
+# Tables that read weights; `screen` reads them once, and remembers what it measured.
+WEIGHTS = ("ising", "samples", "maps", "course", "temperature")
 JUDGED = ("returns", "about")  # tables that hold one variant against each other
 # Tables that ask nothing of evaluations, and so of the levels these play.
 UNJUDGED = ("health", "about", "samples", "maps", "course")

@@ -1,12 +1,14 @@
 """The table `screen`: what an expert does and is paid, read off each variant's features.
 
-It reads the weights of finished runs, and an expert plays for a minute in every game.
+It reads the weights of finished runs, and an expert plays for a minute in every game. What was
+measured is remembered beside the table, which is then made of kept logs alone.
 """
 
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from crosstraj.experiments.kept import file_name
 from crosstraj.experiments.plan import Experiment
 from crosstraj.experiments.tables.page import heading, unreadable, write_page
 from crosstraj.experiments.tables.results import Result
@@ -32,7 +34,7 @@ def screen(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
     found = {
         game: screened
         for game in dict.fromkeys(result.game for result in results)
-        if (screened := screened_in(plan, game, results))
+        if (screened := screened_in(plan, game, results, out))
     }
     parts = [heading(plan, results)]
     if found:
@@ -53,7 +55,7 @@ def screen(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
     return write_page(out, [part for part in parts if part], values)
 
 
-def screened_in(plan: Experiment, game: str, results: list[Result]) -> "Screened | None":
+def screened_in(plan: Experiment, game: str, results: list[Result], out: Path) -> "Screened | None":
     """The finished runs of a game; none where the baseline has not finished with any seed."""
     from crosstraj.analysis.probes.variants import Entry
     from crosstraj.analysis.probes.variants import screen as judge
@@ -64,8 +66,9 @@ def screened_in(plan: Experiment, game: str, results: list[Result]) -> "Screened
     if not runs or runs[0].variant != plan.baseline:
         return None
     print(f"probing {len(runs)} runs of {game}", file=sys.stderr)
-    entries = [Entry(r.variant, r.seed, Path(r.directory)) for r in runs]
-    return judge(entries, plan.baseline, named(Path(plan.experts[game])), plan.levels)
+    entries = [Entry(r.variant, r.seed, Path(r.directory), r.frames) for r in runs]
+    expert, memory = named(Path(plan.experts[game])), out / f"probes-{file_name(game)}.safetensors"
+    return judge(entries, plan.baseline, expert, plan.levels, memory)
 
 
 def by_variant(lines: "list[Line]") -> str:

@@ -1,7 +1,5 @@
 """Variants of several seeds against untrained encoders and a baseline, by one expert."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
@@ -9,7 +7,6 @@ from crosstraj.analysis.probes.judge import Pair
 from crosstraj.analysis.probes.variants import UNTRAINED, Line, lines
 from crosstraj.report.statistics import Estimate
 
-EXAM = SimpleNamespace(levels=5)
 RESAMPLED = np.array([0.0, -0.1, 0.1])  # what two resamples add
 
 
@@ -28,7 +25,7 @@ def test_each_seed_is_held_against_its_own_untrained_encoder_and_baseline():
         ("half", 1): pair(0.6),
         ("alone", 2): pair(0.9),  # the baseline has no such seed
     }
-    table = {line.variant: line for line in lines(found, "ppo", EXAM)}
+    table = {line.variant: line for line in lines(found, "ppo", 5)}
     assert list(table) == [UNTRAINED, "ppo", "ours", "half"]
     assert table["ours"].seeds == [0, 1]
     assert table["half"].seeds == [1]

@@ -1,32 +1,43 @@
 """The table of probes: what an experiment file must say, and what it makes of finished runs."""
 
 import json
+import shutil
 from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 
+from crosstraj.analysis.probes import variants
 from crosstraj.analysis.probes.variants import UNTRAINED
 from crosstraj.cli.main import main
+from crosstraj.runs import codec
 from tests import conftest
 from tests.experiments.same_run import SAME, rows_of
 
 SCREEN = SAME.replace('methods = ["ctrl"]\n', "").format(table="screen")
 
 
-def screened(place: Path, clustered: Path, text: str) -> int:
+def screened(place: Path, runs: Path, text: str, *more: str) -> int:
     (place / "e.toml").write_text(text)
-    command = ["experiment", str(place / "e.toml"), "--table", "--runs", str(clustered.parent)]
-    return main([*command, "--out", str(place / "out")])
+    command = ["experiment", str(place / "e.toml"), "--table", "--runs", str(runs)]
+    return main([*command, "--kept", str(place / "kept"), "--out", str(place / "out"), *more])
+
+
+@pytest.fixture
+def text(trained: conftest.Trained, monkeypatch: pytest.MonkeyPatch) -> str:
+    """One variant, held against itself, with few frames of the expert's play."""
+    few = "crosstraj.analysis.probes.ranking.Choices.__new__.__defaults__"
+    monkeypatch.setattr(few, (200, 4, 0.2, (), None))
+    start = SCREEN.replace("[base]", 'baseline = "ctrl"\n[base]')
+    return (
+        f'{start}[experts]\nstarpilot = "{trained.directory}"\n[variants.ctrl]\nmethod = "ctrl"\n'
+    )
 
 
 def test_an_experiment_screens_its_variants_with_the_experts_that_it_names(
-    trained: conftest.Trained, clustered: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trained: conftest.Trained, clustered: Path, text: str, tmp_path: Path
 ) -> None:
-    few = "crosstraj.analysis.probes.ranking.Choices.__new__.__defaults__"
-    monkeypatch.setattr(few, (200, 4, 0.2, (), None))
-    text = SCREEN.replace("[base]", 'baseline = "ctrl"\n[base]')
-    text += f'[experts]\nstarpilot = "{trained.directory}"\n[variants.ctrl]\nmethod = "ctrl"\n'
-    assert screened(tmp_path, clustered, text) == 0
+    assert screened(tmp_path, clustered.parent, text) == 0
     found = json.loads((tmp_path / "out/table.json").read_text())["games"]["starpilot"]
     first, ctrl = found["lines"]
     assert [first["variant"], ctrl["variant"]] == [UNTRAINED, "ctrl"]
@@ -39,6 +50,78 @@ def test_an_experiment_screens_its_variants_with_the_experts_that_it_names(
         f"unseen levels; the expert is {trained.directory}"
         in (tmp_path / "out/table.md").read_text()
     )
+
+
+def test_a_table_is_made_again_of_kept_logs_and_measurements_without_play(
+    clustered: Path, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = shutil.copytree(clustered.parent, tmp_path / "runs")
+    assert screened(tmp_path, runs, text, "--keep") == 0
+    first = (tmp_path / "out/table.md").read_bytes()
+    shutil.rmtree(runs)
+
+    def play(*_: Any) -> NoReturn:
+        raise AssertionError
+
+    monkeypatch.setattr(variants, "examined", play)
+    assert screened(tmp_path, runs, text) == 0
+    assert (tmp_path / "out/table.md").read_bytes() == first
+
+
+def test_a_run_whose_weights_are_gone_is_left_out_with_a_note(
+    clustered: Path, text: str, tmp_path: Path
+) -> None:
+    runs = shutil.copytree(clustered.parent, tmp_path / "runs")
+    assert screened(tmp_path, runs, text, "--keep") == 0
+    shutil.rmtree(runs)
+    (tmp_path / "out/probes-starpilot.safetensors").unlink()
+    assert screened(tmp_path, runs, text) == 0
+    said = (tmp_path / "out/table.md").read_text()
+    assert "ctrl, seed 0, is left out: its logs were kept, and its weights were not" in said
+    assert "| ctrl |" not in said
+
+
+def test_a_run_is_judged_by_its_weights_at_the_end_of_the_budget(
+    clustered: Path, text: str, tmp_path: Path
+) -> None:
+    place = tmp_path / "runs"
+    run = shutil.copytree(clustered, place / clustered.name)
+    assert screened(tmp_path, place, text) == 0
+    first = (tmp_path / "out/table.md").read_bytes()
+    (tmp_path / "out/probes-starpilot.safetensors").unlink()
+    for part in ("checkpoints", "snapshots"):  # as if the run had gone on
+        shutil.copytree(run / part / "step-768", run / part / "step-1024", dirs_exist_ok=True)
+    shutil.copytree(run / "snapshots/step-256", run / "checkpoints/step-2048")
+    assert screened(tmp_path, place, text) == 0
+    assert (tmp_path / "out/table.md").read_bytes() == first
+
+
+def test_measurements_of_another_expert_or_play_are_not_mixed(
+    clustered: Path,
+    text: str,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert screened(tmp_path, clustered.parent, text) == 0
+    other = text.replace("[experts]\nstarpilot = ", f'[experts]\nstarpilot = "{clustered}" #')
+    assert screened(tmp_path, clustered.parent, other) == 2
+    assert "was measured with another expert or other choices" in capfd.readouterr().err
+
+    file = tmp_path / "out/probes-starpilot.safetensors"
+    data = file.read_bytes()
+    facts = json.loads(codec.read_facts(data)["exam"])
+    less = {name: one for name, one in codec.unpack(data).items() if "-768" not in name}
+    assert len(less) == 2  # the untrained encoder's
+    file.write_bytes(codec.pack(less, {"exam": json.dumps(facts)}))
+    assert screened(tmp_path, clustered.parent, text) == 0  # the same play: it is measured anew
+    assert file.read_bytes() == data
+    file.write_bytes(codec.pack(less, {"exam": json.dumps(facts | {"play": "another"})}))
+    assert screened(tmp_path, clustered.parent, text) == 2
+    assert "the expert plays otherwise on this machine" in capfd.readouterr().err
+    file.write_bytes(data[: len(data) // 2])
+    assert screened(tmp_path, clustered.parent, text) == 2
+    assert "cannot be read" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(
