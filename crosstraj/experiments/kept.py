@@ -22,6 +22,11 @@ def kept_file(place: Path, run: Planned) -> Path:
     return place / file_name(run.variant) / f"{file_name(run.game)}-s{run.seed}.jsonl"
 
 
+def kept_place(file: Path) -> Path:
+    """The directory of the experiment that a kept file is of."""
+    return file.parent.parent
+
+
 def kept_files(results: Path) -> list[Path]:
     """All kept runs of all experiments."""
     return sorted(filter(is_kept, results.glob("*/*/*.jsonl")))

@@ -40,17 +40,22 @@ def load(run: Path, step: int | None = None, machine: MachineConfig | None = Non
     On the run's own kind of machine, or on a given one; never compiled, for that takes longer than
     most of what is done with a loaded run.
     """
-    config = read_config(run)
+    trained = before_training(run, machine)
     weights, frames = read_weights(run, step)
-    machine = machine or config.machine
-    if machine.kernels == "native":  # to be looked at where there is no compiler, too
-        machine = replace(machine, kernels="auto")
-    trained = untrained(replace(config, machine=machine))
     try:
         put_on(weights, trained.agent, trained.objective)
     except BadInput as error:
         raise BadInput(f"{run}: {error}") from error
     return trained._replace(frames=frames)
+
+
+def before_training(run: Path, machine: MachineConfig | None = None) -> Trained:
+    """The networks that a run began with."""
+    config = read_config(run)
+    machine = machine or config.machine
+    if machine.kernels == "native":  # to be looked at where there is no compiler, too
+        machine = replace(machine, kernels="auto")
+    return untrained(replace(config, machine=machine))
 
 
 def untrained(config: Config) -> Trained:

@@ -6,7 +6,6 @@ agents.py    the agents that are judged, and their features of those frames
 linear.py    the probe: multinomial logistic regression with soft targets
 judge.py     a probe fitted on seen levels, measured on unseen ones, compared
 intervals.py values and differences with intervals over unseen levels
-variants.py  variants of several seeds against a baseline, for the table `screen`
-kept.py      what was measured of them, kept in a file
+variants.py  the table `screen`: variants of several seeds; archive.py keeps what is found
 show.py      the judgements as tables and a figure
 """

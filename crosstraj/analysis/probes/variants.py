@@ -6,7 +6,7 @@ courses of a variant's seeds are averaged before an interval is taken. Intervals
 what other seeds would have given is not in them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,14 +14,21 @@ import numpy as np
 import torch
 
 from crosstraj.analysis.probes.agents import Judged, check_same_task, judged
+from crosstraj.analysis.probes.archive import (
+    Facts,
+    check_play,
+    digest_of_play,
+    digest_of_question,
+    measurement,
+    recall,
+    write,
+)
 from crosstraj.analysis.probes.intervals import estimate
 from crosstraj.analysis.probes.judge import Exam, Pair
-from crosstraj.analysis.probes.kept import digest_of_question, known_exam, recall, write
 from crosstraj.analysis.probes.ranking import Choices, examined, measured, remarks
 from crosstraj.config.groups import LevelSplit
-from crosstraj.config.stored import identity
 from crosstraj.errors import BadInput
-from crosstraj.learning.load import read_config, untrained
+from crosstraj.learning.load import before_training, read_config, refuse_memory
 from crosstraj.nn.native import keep_memory
 from crosstraj.report.statistics import RESAMPLES, Estimate
 
@@ -67,13 +74,13 @@ def screen(
     baseline: str,
     expert_run: Path,
     levels: LevelSplit,
-    memory: Path,
+    file: Path,
     choices: Choices | None = None,
 ) -> Screened:
     """Probe every run and every seed's untrained encoder on one play of the expert, and compare.
 
-    What is in `memory` is not measured again, and what is measured goes there at once; where all
-    is, nobody plays. A run whose weights are gone, and that is not there, is left out with a note.
+    What is kept in `file` is not measured again, and what is measured is kept at once; where all
+    is, nobody plays. What cannot be measured is left out with a note.
     """
     choices = choices or Choices()
     choices.check()
@@ -84,50 +91,61 @@ def screen(
     torch.set_num_threads(expert.trained.configuration.threads)
     chosen = choices._asdict() | {"levels": levels, "resamples": RESAMPLES}
     question = digest_of_question(expert.trained.agent.state_dict(), chosen)
-    facts, pairs = recall(memory, question)
+    facts, known = recall(file, question)
     exam: Exam | None = None
     found: dict[tuple[str, int], Pair] = {}
     left_out = []
-    for entry, start in with_untrained(entries):
-        config = read_config(entry.run)
-        name = f"{identity(config)}-{entry.frames}"
-        if name not in pairs:
-            try:
-                agent = Judged(UNTRAINED, untrained(config)) if start else weights_of(entry)
-            except BadInput as error:
-                left_out.append(f"{entry.variant}, seed {entry.seed}, is left out: {error}")
-                continue
-            exam = exam or examined(expert, choices, levels)
-            facts = known_exam(memory, facts, exam, question, remarks(expert_run, expert, exam))
-            pairs[name] = measured(agent, exam).unseen
-            write(memory, facts, pairs)
-        found[entry.variant, entry.seed] = pairs[name]
-    assert facts is not None  # an untrained encoder needs no weights
+    for entry in with_untrained(entries, baseline):
+        name, config = f"{entry.variant}/{entry.seed}/{entry.frames}", read_config(entry.run)
+        try:
+            if name not in known or not known[name].is_of(config):
+                agent = weights_of(entry)
+                exam = exam or examined(expert, choices, levels)
+                facts = facts or facts_of(exam, question, remarks(expert_run, expert, exam))
+                check_play(file, facts, exam)
+                one = measurement(config, measured(agent, exam).unseen)
+                known = recall(file, question)[1] | known | {name: one}  # another may have written
+                write(file, facts, known)
+        except BadInput as error:
+            left_out.append(f"{entry.variant}, seed {entry.seed}, is left out: {error}")
+        else:
+            found[entry.variant, entry.seed] = known[name].pair
+    if facts is None:  # nothing could be measured
+        raise BadInput(left_out[0])
     table = lines(found, baseline, facts.levels)
     return Screened(table, facts.levels, facts.frames, [*facts.notes, *left_out])
 
 
-def with_untrained(entries: Sequence[Entry]) -> Iterator[tuple[Entry, bool]]:
-    """Each run, and before the first of a seed what its encoder was before training."""
-    begun = set()
-    for entry in entries:
-        if entry.seed not in begun:
-            begun.add(entry.seed)
-            yield entry._replace(variant=UNTRAINED, frames=0), True
-        yield entry, False
+def with_untrained(entries: Sequence[Entry], baseline: str) -> list[Entry]:
+    """The runs of seeds that the baseline has, and for each seed its encoder before training."""
+    starts = {entry.seed: entry for entry in entries if entry.variant == baseline}
+    return [
+        *(entry._replace(variant=UNTRAINED, frames=0) for entry in starts.values()),
+        *(entry for entry in entries if entry.seed in starts),
+    ]
 
 
 def weights_of(entry: Entry) -> Judged:
-    """The agent after the frames it is judged at: a run may have gone on."""
+    """The agent after the frames that it is judged at, for a run may have gone on."""
+    if entry.frames == 0:
+        start = before_training(entry.run)
+        refuse_memory(start.agent, entry.run, "probes read frames that lie apart")
+        return Judged(UNTRAINED, start)
     if entry.run.is_file():
-        raise BadInput("its logs were kept, and its weights were not")
+        raise BadInput(
+            f"its logs were kept, and its weights were not; remove {entry.run} to run it again"
+        )
     return judged(entry.run, entry.frames)
+
+
+def facts_of(exam: Exam, question: str, notes: list[str]) -> Facts:
+    return Facts(question, digest_of_play(exam), exam.levels, len(exam.unseen.level), notes)
 
 
 def lines(found: dict[tuple[str, int], Pair], baseline: str, levels: int) -> list[Line]:
     """Untrained first, then every variant in its order; none without a seed of the baseline's."""
     table = []
-    shared = {seed for variant, seed in found if variant == baseline}
+    shared = {seed for who, seed in found if who == baseline and (UNTRAINED, seed) in found}
     for variant in dict.fromkeys([UNTRAINED, *(variant for variant, _ in found)]):
         seeds = sorted(seed for name, seed in found if name == variant and seed in shared)
         if not seeds:

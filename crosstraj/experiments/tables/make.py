@@ -9,6 +9,7 @@ from pathlib import Path
 
 from crosstraj.errors import BadInput
 from crosstraj.experiments.jobs import Job
+from crosstraj.experiments.kept import kept_place
 from crosstraj.experiments.plan import Experiment
 from crosstraj.experiments.tables.about import about
 from crosstraj.experiments.tables.gallery import course, maps, samples, temperature
@@ -41,6 +42,10 @@ def make_table(plan: Experiment, jobs: list[Job], out: Path) -> list[Path]:
     results = [read_result(job, plan.levels) for job in jobs]
     try:
         out.mkdir(parents=True, exist_ok=True)
-        return MAKERS[plan.table](plan, results, out)
+        maker = MAKERS[plan.table]
+        if maker is screen:  # keeps what it measured with the runs
+            place = next((kept_place(job.kept) for job in jobs if job.kept), out)
+            return screen(plan, results, out, place)
+        return maker(plan, results, out)
     except OSError as error:
         raise BadInput(f"{out} cannot be written: {error.strerror or error}") from error

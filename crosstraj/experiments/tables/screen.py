@@ -1,13 +1,15 @@
 """The table `screen`: what an expert does and is paid, read off each variant's features.
 
 It reads the weights of finished runs, and an expert plays for a minute in every game. What was
-measured is remembered beside the table, which is then made of kept logs alone.
+measured is kept beside the kept runs, or beside the table of a trial: the table can be made again
+when the weights are gone.
 """
 
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from crosstraj.disk import make_directory
 from crosstraj.experiments.kept import file_name
 from crosstraj.experiments.plan import Experiment
 from crosstraj.experiments.tables.page import heading, unreadable, write_page
@@ -29,12 +31,14 @@ MEANING = (
 )
 
 
-def screen(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
+def screen(
+    plan: Experiment, results: list[Result], out: Path, kept: Path | None = None
+) -> list[Path]:
     """A table for each game whose baseline has finished, and how often each variant passes."""
     found = {
         game: screened
         for game in dict.fromkeys(result.game for result in results)
-        if (screened := screened_in(plan, game, results, out))
+        if (screened := screened_in(plan, game, results, kept or out))
     }
     parts = [heading(plan, results)]
     if found:
@@ -55,7 +59,9 @@ def screen(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
     return write_page(out, [part for part in parts if part], values)
 
 
-def screened_in(plan: Experiment, game: str, results: list[Result], out: Path) -> "Screened | None":
+def screened_in(
+    plan: Experiment, game: str, results: list[Result], kept: Path
+) -> "Screened | None":
     """The finished runs of a game; none where the baseline has not finished with any seed."""
     from crosstraj.analysis.probes.variants import Entry
     from crosstraj.analysis.probes.variants import screen as judge
@@ -67,8 +73,9 @@ def screened_in(plan: Experiment, game: str, results: list[Result], out: Path) -
         return None
     print(f"probing {len(runs)} runs of {game}", file=sys.stderr)
     entries = [Entry(r.variant, r.seed, Path(r.directory), r.frames) for r in runs]
-    expert, memory = named(Path(plan.experts[game])), out / f"probes-{file_name(game)}.safetensors"
-    return judge(entries, plan.baseline, expert, plan.levels, memory)
+    make_directory(kept)
+    file = kept / f"probes-{file_name(game)}.safetensors"
+    return judge(entries, plan.baseline, named(Path(plan.experts[game])), plan.levels, file)
 
 
 def by_variant(lines: "list[Line]") -> str:

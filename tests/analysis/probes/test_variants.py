@@ -1,10 +1,12 @@
 """Variants of several seeds against untrained encoders and a baseline, by one expert."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from crosstraj.analysis.probes.judge import Pair
-from crosstraj.analysis.probes.variants import UNTRAINED, Line, lines
+from crosstraj.analysis.probes.variants import UNTRAINED, Entry, Line, lines, with_untrained
 from crosstraj.report.statistics import Estimate
 
 RESAMPLED = np.array([0.0, -0.1, 0.1])  # what two resamples add
@@ -51,3 +53,20 @@ def test_a_variant_passes_where_both_intervals_lie_above_zero(
 ) -> None:
     both = (Estimate(0.5, low, 1) for low in (untrained, baseline))
     assert Line("ours", [0], Estimate(1), *both, *[Estimate(1)] * 3).passes is passes
+
+
+def test_untrained_encoders_are_the_baselines_and_seeds_without_it_wait() -> None:
+    runs = [
+        Entry("ours", 0, Path("a"), 9),
+        Entry("ppo", 1, Path("b"), 9),
+        Entry("ppo", 0, Path("c"), 9),
+    ]
+    runs.append(Entry("ours", 2, Path("d"), 9))
+    found = with_untrained(runs, "ppo")
+    starts = [Entry(UNTRAINED, 1, Path("b"), 0), Entry(UNTRAINED, 0, Path("c"), 0)]
+    assert found == [*starts, *runs[:3]]
+
+
+def test_a_seed_whose_untrained_encoder_is_missing_is_in_no_line() -> None:
+    found = {(UNTRAINED, 0): pair(0.1), ("ppo", 0): pair(0.2), ("ppo", 1): pair(0.3)}
+    assert [line.seeds for line in lines(found, "ppo", 5)] == [[0], [0]]

@@ -52,6 +52,9 @@ def test_an_experiment_screens_its_variants_with_the_experts_that_it_names(
     )
 
 
+FILE = "kept/e/probes-starpilot.safetensors"
+
+
 def test_a_table_is_made_again_of_kept_logs_and_measurements_without_play(
     clustered: Path, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -64,8 +67,8 @@ def test_a_table_is_made_again_of_kept_logs_and_measurements_without_play(
         raise AssertionError
 
     monkeypatch.setattr(variants, "examined", play)
-    assert screened(tmp_path, runs, text) == 0
-    assert (tmp_path / "out/table.md").read_bytes() == first
+    assert screened(tmp_path, runs, text, "--out", str(tmp_path / "elsewhere")) == 0
+    assert (tmp_path / "elsewhere/table.md").read_bytes() == first
 
 
 def test_a_run_whose_weights_are_gone_is_left_out_with_a_note(
@@ -74,10 +77,10 @@ def test_a_run_whose_weights_are_gone_is_left_out_with_a_note(
     runs = shutil.copytree(clustered.parent, tmp_path / "runs")
     assert screened(tmp_path, runs, text, "--keep") == 0
     shutil.rmtree(runs)
-    (tmp_path / "out/probes-starpilot.safetensors").unlink()
+    (tmp_path / FILE).unlink()
     assert screened(tmp_path, runs, text) == 0
     said = (tmp_path / "out/table.md").read_text()
-    assert "ctrl, seed 0, is left out: its logs were kept, and its weights were not" in said
+    assert "ctrl, seed 0, is left out: its logs were kept, and its weights were not; rem" in said
     assert "| ctrl |" not in said
 
 
@@ -88,37 +91,39 @@ def test_a_run_is_judged_by_its_weights_at_the_end_of_the_budget(
     run = shutil.copytree(clustered, place / clustered.name)
     assert screened(tmp_path, place, text) == 0
     first = (tmp_path / "out/table.md").read_bytes()
-    (tmp_path / "out/probes-starpilot.safetensors").unlink()
-    for part in ("checkpoints", "snapshots"):  # as if the run had gone on
-        shutil.copytree(run / part / "step-768", run / part / "step-1024", dirs_exist_ok=True)
-    shutil.copytree(run / "snapshots/step-256", run / "checkpoints/step-2048")
+    (tmp_path / FILE).unlink()
+    shutil.copytree(run / "snapshots/step-256", run / "checkpoints/step-2048")  # it went on
     assert screened(tmp_path, place, text) == 0
     assert (tmp_path / "out/table.md").read_bytes() == first
 
 
 def test_measurements_of_another_expert_or_play_are_not_mixed(
-    clustered: Path,
-    text: str,
-    tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    clustered: Path, text: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert screened(tmp_path, clustered.parent, text) == 0
     other = text.replace("[experts]\nstarpilot = ", f'[experts]\nstarpilot = "{clustered}" #')
     assert screened(tmp_path, clustered.parent, other) == 2
     assert "was measured with another expert or other choices" in capfd.readouterr().err
 
-    file = tmp_path / "out/probes-starpilot.safetensors"
+    file = tmp_path / FILE
     data = file.read_bytes()
-    facts = json.loads(codec.read_facts(data)["exam"])
-    less = {name: one for name, one in codec.unpack(data).items() if "-768" not in name}
-    assert len(less) == 2  # the untrained encoder's
-    file.write_bytes(codec.pack(less, {"exam": json.dumps(facts)}))
+    said = json.loads(codec.read_facts(data)["said"])
+    for name in [name for name in said["encoders"] if name.startswith("ctrl/")]:
+        del said["encoders"][name]
+    assert list(said["encoders"]) == ["untrained/0/0"]
+
+    def write(**changed: str) -> None:
+        exam = said["exam"] | changed
+        facts = {"said": json.dumps(said | {"exam": exam})}
+        file.write_bytes(codec.pack(codec.unpack(data), facts))
+
+    write()
     assert screened(tmp_path, clustered.parent, text) == 0  # the same play: it is measured anew
     assert file.read_bytes() == data
-    file.write_bytes(codec.pack(less, {"exam": json.dumps(facts | {"play": "another"})}))
-    assert screened(tmp_path, clustered.parent, text) == 2
-    assert "the expert plays otherwise on this machine" in capfd.readouterr().err
+    write(play="another")
+    assert screened(tmp_path, clustered.parent, text) == 0
+    table = (tmp_path / "out/table.md").read_text()
+    assert "ctrl, seed 0, is left out: the expert plays otherwise on this machine" in table
     file.write_bytes(data[: len(data) // 2])
     assert screened(tmp_path, clustered.parent, text) == 2
     assert "cannot be read" in capfd.readouterr().err
