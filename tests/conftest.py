@@ -1,4 +1,4 @@
-"""What several test files share: threads that wait asleep, and one tiny trained run."""
+"""What several test files share: few threads that wait asleep, and one tiny trained run."""
 
 import os
 import signal
@@ -13,6 +13,9 @@ from tests import browser as browsers
 # Two cores may be busy with something else; a thread that waits in a loop would then keep the one
 # it waits for from running. Read when torch is loaded, here and in every process a test starts.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+# And what tests compute is small: two threads for it take twice the time of the processor that one
+# takes. What is about several threads asks for them.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 TINY = (
     *("--env", "starpilot", "--envs", "8", "--rollout-steps", "32", "--encoder", "laptop"),
