@@ -19,4 +19,10 @@ def small(method: str, name: str, **changes: Any) -> Config:
         evaluation=EvaluationConfig(episodes=2, envs=2),
         machine=MachineConfig(threads=1),
     )
+    if name == "default":  # whose 32 minibatches would have 8 frames each
+        config = replace(
+            config,
+            policy=replace(config.policy, minibatches=4),
+            representation=replace(config.representation, minibatches=4),
+        )
     return replace(config, **changes)

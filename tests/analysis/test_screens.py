@@ -42,7 +42,7 @@ def test_narrow_screens_show_everything_in_one_column(browser: Any, written: Pat
     page = Page(browser, written, width, 900)
     view = page.lonely()
     page.click(view)
-    page.until(lambda: page.text("#panel h2").startswith("Cluster"))
+    page.until(lambda: page.run("return document.getElementById('card').dataset.view") == str(view))
     assert page.overflow() <= 0
     for selector in ("#map", "#panel", "#curves"):
         left, right = page.run(
