@@ -5,6 +5,7 @@ measured is kept beside the kept runs, or beside the table of a trial: the table
 when the weights are gone.
 """
 
+import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,8 +27,8 @@ MEANING = (
     "explains, fitted on seen levels and tested on {levels} ones; 0 knows nothing, 1 everything. "
     "AUC: for a reward within ten steps; .5 knows nothing. Means over seeds, and differences to "
     "the untrained encoders and to {baseline} of the same seeds; in brackets 95 % intervals over "
-    "levels, which say nothing of other seeds. A variant passes where both differences of what is "
-    "explained lie above zero with their intervals."
+    "levels, which say nothing of other seeds. Returns are those of each seed. A variant passes "
+    "where both differences of what is explained lie above zero with their intervals."
 )
 
 
@@ -46,7 +47,11 @@ def screen(
     for game, one in found.items():
         about = f"{game}: {one.frames:,} frames of {one.levels} {plan.levels} levels"
         notes = "\n".join(f"- {note}" for note in one.notes)
-        parts += [f"## {about}; the expert is {plan.experts[game]}", by_variant(one.lines), notes]
+        parts += [
+            f"## {about}; the expert is {plan.experts[game]}",
+            by_variant(one.lines, [r for r in results if r.game == game]),
+            notes,
+        ]
     parts += [MEANING.format(levels=plan.levels, baseline=plan.baseline), *unreadable(results)]
     values = {
         "experiment": plan.name,
@@ -78,9 +83,11 @@ def screened_in(
     return judge(entries, plan.baseline, named(Path(plan.experts[game])), plan.levels, file)
 
 
-def by_variant(lines: "list[Line]") -> str:
+def by_variant(lines: "list[Line]", results: list[Result]) -> str:
+    """One row per variant; its returns, seed by seed, decide nothing here."""
     head = ["variant", "seeds", "explained", "over untrained", "over baseline"]
-    head += ["AUC", "over untrained", "over baseline"]
+    head += ["AUC", "over untrained", "over baseline", f"{results[0].levels} return"]
+    scores = {(r.variant, r.seed): f"{r.score:.2f}" for r in results if math.isfinite(r.score)}
     return marked_table(
         head,
         [
@@ -97,6 +104,7 @@ def by_variant(lines: "list[Line]") -> str:
                     with_interval(one, "+.3f")
                     for one in (line.auc_over_untrained, line.auc_over_baseline)
                 ),
+                ", ".join(scores.get((line.variant, seed), "") for seed in line.seeds).strip(", "),
             ]
             for line in lines
         ],
