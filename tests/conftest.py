@@ -13,8 +13,8 @@ from tests import browser as browsers
 # Two cores may be busy with something else; a thread that waits in a loop would then keep the one
 # it waits for from running. Read when torch is loaded, here and in every process a test starts.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-# And what tests compute is small: two threads for it take twice the time of the processor that one
-# takes. What is about several threads asks for them.
+# And what tests compute is small: several threads for it would wait for each other, and tests run
+# side by side. What is about several threads asks for them.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 TINY = (

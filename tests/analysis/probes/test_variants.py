@@ -56,12 +56,8 @@ def test_a_variant_passes_where_both_intervals_lie_above_zero(
 
 
 def test_untrained_encoders_are_the_baselines_and_seeds_without_it_wait() -> None:
-    runs = [
-        Entry("ours", 0, Path("a"), 9),
-        Entry("ppo", 1, Path("b"), 9),
-        Entry("ppo", 0, Path("c"), 9),
-    ]
-    runs.append(Entry("ours", 2, Path("d"), 9))
+    known = [("ours", 0, "a"), ("ppo", 1, "b"), ("ppo", 0, "c"), ("ours", 2, "d")]
+    runs = [Entry(variant, seed, Path(run), 9) for variant, seed, run in known]
     found = with_untrained(runs, "ppo")
     starts = [Entry(UNTRAINED, 1, Path("b"), 0), Entry(UNTRAINED, 0, Path("c"), 0)]
     assert found == [*starts, *runs[:3]]
