@@ -189,6 +189,15 @@ def clustering_health(
     }
 
 
+@torch.no_grad()
+def worth_of_view(code: Tensor, log_assignment: Tensor) -> Tensor:
+    """How much worse codes [B, C] are predicted from the views of other pairs of the minibatch."""
+    rng = torch.Generator().manual_seed(0)  # not a draw of training's
+    other = torch.randperm(len(code), generator=rng).to(code.device)
+    strange = ops.cross_entropies(code, log_assignment.index_select(0, other))
+    return (strange - ops.cross_entropies(code, log_assignment)).mean()
+
+
 class Play:
     """Codes of one rollout with what is known of their steps, until figures are asked of them."""
 
