@@ -26,12 +26,14 @@ from crosstraj.learning import learner
 from crosstraj.learning.joint import Shared, norm, through_encoder
 from crosstraj.learning.state import Training
 from crosstraj.nn.encoders import EncoderKind
+from crosstraj.objectives.situations import SituationsConfig
 from crosstraj.policies.experience import experience
 
 
 def configuration(game: str, encoder: EncoderKind, envs: int, steps: int) -> Config:
     """The recipe, with the bound of the screen (docs/learning.md)."""
     recipe = preset("situations", "default")
+    assert isinstance(recipe.objective, SituationsConfig)
     return replace(
         recipe,
         env=game,
@@ -112,10 +114,10 @@ def main() -> None:
         training = Training(configuration(game, given.encoder, given.envs, given.steps))
         rollouts = [update(training) for _ in range(given.rollouts)]
         for epoch in range(training.config.policy.epochs):
-            drift = [x for found in rollouts for x in found[epoch : epoch + 1] for x in x]
+            drift = [x for found in rollouts if epoch < len(found) for x in found[epoch]]
             if len(drift) > 1:  # an update may end early, where the policy has moved too far
                 lines.append(line(game, epoch + 1, drift))
-        print(*lines[-training.config.policy.epochs :], sep="\n", flush=True)
+                print(lines[-1], flush=True)
     given.out.write_text("\n".join(lines) + "\n")
     print(given.out)
 
