@@ -99,7 +99,9 @@ def through_encoder(
 
     Without a `gain` they pass one by one, so that both norms on the weights are known, and with
     them the gain: their ratio there over their ratio at the features. With it they pass as one, and
-    the ratio on the weights, to which the bound applies, is the one at the features times the gain.
+    the ratio on the weights, to which the bound applies, is taken to be the one at the features
+    times the gain. Another minibatch has another gain: `benchmarks.gradient_bound` says how far off
+    that is.
     """
     if policy is None or own is None:
         alone = policy if own is None else own
