@@ -8,6 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from crosstraj.config.dotted import dotted
+from crosstraj.config.presets import preset
 from crosstraj.config.stored import to_dict
 from crosstraj.config.values import Config
 from crosstraj.experiments.file import read
@@ -131,3 +132,15 @@ def test_a_control_that_is_not_on_the_same_terms_is_none(value, other):
     plan = read(FILES["semifinal"])
     changed = plan.variants | {"ppo": plan.variants["ppo"] | {value: other}}
     assert uncontrolled(runs_of(replace(plan, variants=changed))) == plan.variants.keys() - {"ppo"}
+
+
+def test_the_sweep_of_weights_has_every_method_as_it_is_and_seeds_that_say_what_noise_is():
+    """A method keeps its default unless another weight is better by more than its seeds differ."""
+    plan = read(FILES["weights"])
+    assert len(plan.seeds) >= 2
+    kept = set()
+    for job in prepare(plan.runs(), Path("runs")):
+        config, default = job.config, preset(job.config.method, "default")
+        if (config.objective, config.representation) == (default.objective, default.representation):
+            kept.add(job.planned.variant)
+    assert kept == {"ppo", "curl 1", "spr 2", "driml 1", "dbc 1", "pse 1", "proto 1"}
