@@ -26,8 +26,6 @@ ELSEWHERE = {"learn": "learn_controls", "learn_1m": "learn_controls"}
 # Files of these tables without a control, and why they need none.
 UNCONTROLLED = {
     "ablations": "CTRL is held against its own parts",
-    "clusters": "CTRL is held against itself",
-    "keypoints": "the same",
     "learn_rate": "a search of one value of CTRL",
     "pse_grid": "a search of two values of PSE; `main_table` has PPO beside what is chosen",
 }
