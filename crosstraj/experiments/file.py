@@ -11,6 +11,7 @@
     judge = "T = 2"                 # the variant that `returns` or `about` holds against each other
     baseline = "frozen"             # the variant that `paired` or `screen` holds all others against
                                     # (a rule for stopping `paired` early, [look]: see look.py)
+    over = "objective.keypoints"    # the value that `sweep` draws returns over
     levels = "unseen"               # what tables judge by: unseen, the default, or validation
     quick = 0.01                    # the --scale of --quick: a trial within minutes
 
@@ -56,6 +57,7 @@ KEYS: dict[str, type] = {
     "table": str,
     "judge": str,
     "baseline": str,
+    "over": str,
     "levels": str,
     "look": dict,
     "experts": dict,
@@ -65,8 +67,8 @@ KEYS: dict[str, type] = {
     "variants": dict,
 }
 OPTIONAL = (
-    *("methods", "table", "judge", "baseline", "levels", "look", "experts", "quick", "cluster"),
-    *("base", "variants"),
+    *("methods", "table", "judge", "baseline", "over", "levels", "look", "experts", "quick"),
+    *("cluster", "base", "variants"),
 )
 RESERVED = {
     "env": "games",
@@ -139,6 +141,7 @@ def _experiment(given: dict[str, Any]) -> Experiment:
         _look(given, variants),
         given.get("experts", {}),
         given.get("cluster", {}),
+        given.get("over", ""),
     )
 
 
