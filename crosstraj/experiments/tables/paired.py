@@ -1,5 +1,6 @@
 """The table `paired`: what each variant gains over the baseline, pair by pair, and in words."""
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -27,10 +28,13 @@ MEANING = (
     "R_baseline - R_random), paired by game and seed (means over the paired seeds); R_random is "
     "the return of random play on the same kind of levels (results/random). In brackets "
     "the 95 % percentile interval of a bootstrap "
-    f"over seeds within each game ({RESAMPLES:,} resamples). p: two-sided sign-flip permutation "
+    f"over seeds within each game ({RESAMPLES:,} resamples), which is too narrow for a handful of "
+    "seeds and decides nothing. p: two-sided sign-flip permutation "
     f"test over the pairs, by all patterns of signs where there are at most {EXACT:,}, otherwise "
-    "by as many drawn with a fixed seed. A difference is shown, and in bold, where p is at most "
-    ".05 and the interval is on one side of zero. Seeds that a game lacks are left out of all."
+    "by as many drawn with a fixed seed. Not rejected: the gains that this test does not reject if "
+    "each pair's is taken to lie symmetrically around them; all others are excluded. A difference "
+    "is shown, and in bold, where p is at most {level:.2g}, so that no gain is not among them, and "
+    "there are two seeds at least. Seeds that a game lacks are left out of all."
 )
 
 
@@ -40,19 +44,23 @@ def paired(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
     games = list(dict.fromkeys(game for _, game in cells))
     chance = {result.game: result.chance for result in results}
     baseline = returns_of(cells, plan.baseline, games)
+    level = LEVEL - (plan.look.success if plan.look else 0)  # what the look may take is taken here
     found = {
-        variant: verdict(returns_of(cells, variant, games), baseline, chance)
+        variant: verdict(returns_of(cells, variant, games), baseline, chance, level)
         for variant in dict.fromkeys(variant for variant, _ in cells)
         if variant != plan.baseline
     }
-    level = LEVEL - (plan.look.success if plan.look else 0)  # what the look may take is taken here
-    said = [f"- {in_words(variant, plan.baseline, one, level)}" for variant, one in found.items()]
-    parts = [heading(plan, results), gains(plan.baseline, games, found, level), "\n".join(said)]
+    said = [f"- {in_words(variant, plan.baseline, one)}" for variant, one in found.items()]
+    parts = [heading(plan, results), gains(plan.baseline, games, found), "\n".join(said)]
     if plan.look:
         early = at_look(plan.look, plan.seeds, returns_of(cells, plan.look.variant, games))
         before = at_look(plan.look, plan.seeds, baseline)
         parts.append(look_in_words(plan.look, plan.baseline, early, before, chance))
-    parts += [ground(plan.baseline, baseline, chance), MEANING, *left_out(found)]
+    parts += [
+        ground(plan.baseline, baseline, chance),
+        MEANING.format(level=level),
+        *left_out(found),
+    ]
     parts += [details(cells, plan.levels), notes(results, plan.levels)]
     values = {
         "experiment": plan.name,
@@ -87,26 +95,35 @@ def look_in_words(
     if done < due:
         return f"{said}It is too early for it: {done} of {due} pairs are finished."
     found = verdict(ours, theirs, chance)
-    if is_shown(found, look.success):
+    if is_shown(found._replace(level=look.success)):
         outcome = "stop: a difference is shown"
-    elif found.gain.high < look.futility:
+    elif found.high < look.futility:
         outcome = "stop: more runs would not find a gain of that size"
     else:
         outcome = "go on to the end"
     return f"{said}It says: **{outcome}** ({percent(*found.gain)} %, p = {found.p:.2g})."
 
 
-def gains(baseline: str, games: list[str], found: dict[str, Verdict], level: float) -> str:
-    """A line per variant: gain by game, gain of all with its interval, p, pairs."""
-    head = (f"gain over {baseline}, %", *games, "all games", "p", "pairs")
+def gains(baseline: str, games: list[str], found: dict[str, Verdict]) -> str:
+    """A line per variant: gain by game, gain of all with both intervals, p, pairs."""
+    head = (f"gain over {baseline}, %", *games, "all games", "not rejected", "p", "pairs")
     lines = []
     for variant, one in found.items():
         shown = [percent(one.by_game[g]) if g in one.by_game else NONE for g in games]
         whole = percent(*one.gain) if one.pairs else NONE
         p = f"{one.p:.2g}" if one.pairs else NONE
-        whole = f"**{whole}**" if is_shown(one, level) else whole
-        lines.append([variant, *shown, whole, p, str(one.pairs)])
+        whole = f"**{whole}**" if is_shown(one) else whole
+        lines.append([variant, *shown, whole, limits(one), p, str(one.pairs)])
     return marked_table(head, lines)
+
+
+def limits(found: Verdict) -> str:
+    """The gains that are not excluded, in per cent."""
+    if math.isnan(found.low):
+        return NONE
+    if math.isinf(found.low):
+        return "any"
+    return f"{100 * found.low:+.1f} to {100 * found.high:+.1f}"
 
 
 def percent(*shares: float) -> str:
