@@ -153,7 +153,7 @@ def _look(given: dict[str, Any], variants: dict[str, Values]) -> Look | None:
     for key, kind in KINDS.items():
         _check_type(f"look.{key}", stated.get(key), kind)
     look = Look(**stated)
-    look.check([name for name in variants if name != given["baseline"]], len(given["seeds"]))
+    look.check(variants, given["baseline"], len(given["games"]), len(given["seeds"]))
     return look
 
 

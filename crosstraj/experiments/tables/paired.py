@@ -1,11 +1,10 @@
 """The table `paired`: what each variant gains over the baseline, pair by pair, and in words."""
 
 import math
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from crosstraj.experiments.look import Look
 from crosstraj.experiments.plan import Experiment
+from crosstraj.experiments.tables.decision import at_look, compared, unclaimed
 from crosstraj.experiments.tables.page import heading, write_page
 from crosstraj.experiments.tables.results import Result
 from crosstraj.experiments.tables.returns import by_cell, details, draw, notes
@@ -15,10 +14,10 @@ from crosstraj.report.document import marked_table
 from crosstraj.report.permutation import (
     EXACT,
     LEVEL,
-    Returns,
     Verdict,
     in_words,
     is_shown,
+    measured,
     verdict,
 )
 from crosstraj.report.statistics import RESAMPLES, Estimate, spread
@@ -42,25 +41,18 @@ def paired(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
     """Gains over the baseline in a table and in words, then everything by row."""
     cells = by_cell(results)
     games = list(dict.fromkeys(game for _, game in cells))
-    chance = {result.game: result.chance for result in results}
-    baseline = returns_of(cells, plan.baseline, games)
+    others = [v for v in dict.fromkeys(variant for variant, _ in cells) if v != plan.baseline]
+    pairs = {variant: compared(plan, variant, results) for variant in others}
     level = LEVEL - (plan.look.success if plan.look else 0)  # what the look may take is taken here
-    found = {
-        variant: verdict(returns_of(cells, variant, games), baseline, chance, level)
-        for variant in dict.fromkeys(variant for variant, _ in cells)
-        if variant != plan.baseline
-    }
-    said = [f"- {in_words(variant, plan.baseline, one)}" for variant, one in found.items()]
-    parts = [heading(plan, results), gains(plan.baseline, games, found), "\n".join(said)]
+    found = {variant: verdict(*one, level=level) for variant, one in pairs.items()}
+    silent = {variant: unclaimed(plan, variant, one) for variant, one in pairs.items()}
+    said = [sentence(plan.baseline, v, one, silent[v]) for v, one in found.items()]
+    parts = [heading(plan, results), gains(plan.baseline, games, found, silent), "\n".join(said)]
     if plan.look:
-        early = at_look(plan.look, plan.seeds, returns_of(cells, plan.look.variant, games))
-        before = at_look(plan.look, plan.seeds, baseline)
-        parts.append(look_in_words(plan.look, plan.baseline, early, before, chance))
-    parts += [
-        ground(plan.baseline, baseline, chance),
-        MEANING.format(level=level),
-        *left_out(found),
-    ]
+        parts.append(at_look(plan, plan.look, pairs[plan.look.variant]).words)
+    chance = {result.game: result.chance for result in results}
+    parts += [ground(plan.baseline, returns_of(cells, plan.baseline, games), chance)]
+    parts += [MEANING.format(level=level), *left_out(found)]
     parts += [details(cells, plan.levels), notes(results, plan.levels)]
     values = {
         "experiment": plan.name,
@@ -74,37 +66,16 @@ def paired(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
     return [*write_page(out, parts, values), draw(plan, cells, out / "figure.png")]
 
 
-def at_look(look: Look, seeds: Sequence[int], returns: Returns) -> Returns:
-    """The returns of the seeds that the look is at."""
-    first = seeds[: look.seeds]
-    return {game: {s: r for s, r in row.items() if s in first} for game, row in returns.items()}
+def sentence(baseline: str, variant: str, found: Verdict, silent: str) -> str:
+    """What may be said of a variant, or its figures and why nothing is said of them."""
+    if silent and found.pairs:
+        return f"- {measured(variant, baseline, found)}; no claim: {silent}."
+    return f"- {in_words(variant, baseline, found)}"
 
 
-def look_in_words(
-    look: Look, baseline: str, ours: Returns, theirs: Returns, chance: Mapping[str, float]
+def gains(
+    baseline: str, games: list[str], found: dict[str, Verdict], silent: dict[str, str]
 ) -> str:
-    """What the rule says of the seeds that the look is at, or that it is too early for it."""
-    done = sum(len(row.keys() & theirs[game].keys()) for game, row in ours.items())
-    due = look.seeds * len(theirs)
-    said = (
-        f"**The look** at {look.variant} over {baseline} after {look.seeds} seeds, by the rule of "
-        f"the file: stop for success at p <= {look.success}, stop for futility where a gain above "
-        f"{100 * look.futility:g} % is excluded; otherwise p <= {LEVEL - look.success:g} counts at "
-        "the end. "
-    )
-    if done < due:
-        return f"{said}It is too early for it: {done} of {due} pairs are finished."
-    found = verdict(ours, theirs, chance)
-    if is_shown(found._replace(level=look.success)):
-        outcome = "stop: a difference is shown"
-    elif found.high < look.futility:
-        outcome = "stop: more runs would not find a gain of that size"
-    else:
-        outcome = "go on to the end"
-    return f"{said}It says: **{outcome}** ({percent(*found.gain)} %, p = {found.p:.2g})."
-
-
-def gains(baseline: str, games: list[str], found: dict[str, Verdict]) -> str:
     """A line per variant: gain by game, gain of all with both intervals, p, pairs."""
     head = (f"gain over {baseline}, %", *games, "all games", "not rejected", "p", "pairs")
     lines = []
@@ -112,7 +83,7 @@ def gains(baseline: str, games: list[str], found: dict[str, Verdict]) -> str:
         shown = [percent(one.by_game[g]) if g in one.by_game else NONE for g in games]
         whole = percent(*one.gain) if one.pairs else NONE
         p = f"{one.p:.2g}" if one.pairs else NONE
-        whole = f"**{whole}**" if is_shown(one) else whole
+        whole = f"**{whole}**" if is_shown(one) and not silent[variant] else whole
         lines.append([variant, *shown, whole, limits(one), p, str(one.pairs)])
     return marked_table(head, lines)
 
