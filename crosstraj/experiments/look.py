@@ -12,7 +12,7 @@ claimed at another moment, nor of another variant. A gain is excluded at the loo
 of 95 %, which errs in one case of forty on that side, and as rarely at the end.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from crosstraj.errors import BadInput, unknown
@@ -27,18 +27,22 @@ class Look(NamedTuple):
     futility: float
 
     def check(
-        self, variants: Mapping[str, Collection[str]], baseline: str, games: int, seeds: int
+        self,
+        variants: Mapping[str, Collection[str]],
+        baselines: Sequence[str],
+        games: int,
+        seeds: int,
     ) -> None:
         """Is it a look at one of the other variants, before the end, that may stop for success?"""
-        others = [name for name in variants if name != baseline]
+        others = [name for name in variants if name not in baselines]
         if self.variant not in others:
             raise unknown("variant for look", self.variant, others)
-        for name in (self.variant, baseline):
+        for name in (self.variant, baselines[0]):
             for what in ("games", "seeds"):
                 if what in variants[name]:
                     raise BadInput(
                         f"variants.{name}.{what}: a look is at all pairs, so {self.variant} and "
-                        f"{baseline} need all games and seeds; leave it out"
+                        f"{baselines[0]} need all games and seeds; leave it out"
                     )
         if not 2 <= self.seeds < seeds:
             raise BadInput(

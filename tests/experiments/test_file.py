@@ -106,6 +106,19 @@ def test_the_check_that_all_methods_train_has_every_method() -> None:
         (SMALL.replace("seeds", "levels = 'validation'\nseeds"), "held_out = 'both'"),
         (SMALL.replace("seeds", "judge = 'frozen'\ntable = 'health'\nseeds"), "leave it out"),
         (SMALL + LOOK, "look is for table = 'paired', and this is 'returns'; leave it out"),
+        (
+            SMALL.replace("seeds", "beside = ['frozen']\nseeds"),
+            "beside is for table = 'paired', and this is 'returns'; leave it out",
+        ),
+        (PAIRED.replace("table", "beside = ['frosen']\ntable"), "did you mean 'frozen'?"),
+        (
+            PAIRED.replace("table", "beside = ['ppo narrow']\ntable"),
+            "unknown variant for beside 'ppo narrow'",
+        ),
+        (
+            PAIRED.replace("table", "beside = ['ppo wide']\ntable") + LOOK,
+            "unknown variant for look 'ppo wide'",
+        ),
         (PAIRED + LOOK.replace("'ppo wide'", "'ppo wild'"), "did you mean 'ppo wide'?"),
         (PAIRED + LOOK.replace("'ppo wide'", "'ppo narrow'"), "unknown variant for look"),
         (PAIRED + LOOK.replace("seeds = 4", "seeds = 5"), "less than the 5 seeds there are"),

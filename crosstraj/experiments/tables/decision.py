@@ -51,14 +51,17 @@ class Decision(NamedTuple):
     words: str
 
 
-def compared(plan: Experiment, variant: str, results: list[Result]) -> Compared:
-    """The runs of a variant beside those of the first baseline."""
+def compared(plan: Experiment, results: list[Result], baseline: str) -> dict[str, Compared]:
+    """The runs of each variant beside those of a baseline, as far as they are finished."""
     cells = by_cell(results)
     games = list(dict.fromkeys(game for _, game in cells))
     chance = {result.game: result.chance for result in results}
-    return Compared(
-        returns_of(cells, variant, games), returns_of(cells, plan.baseline, games), chance
-    )
+    theirs = returns_of(cells, baseline, games)
+    return {
+        variant: Compared(returns_of(cells, variant, games), theirs, chance)
+        for variant in dict.fromkeys(variant for variant, _ in cells)
+        if variant != baseline
+    }
 
 
 def at_look(plan: Experiment, look: Look, found: Compared) -> Decision:
@@ -89,6 +92,8 @@ def at_look(plan: Experiment, look: Look, found: Compared) -> Decision:
 
 def unclaimed(plan: Experiment, variant: str, found: Compared) -> str:
     """Why nothing may be claimed of a variant's gain over the first baseline; "": it may be."""
+    if variant in plan.beside:
+        return "it is a baseline itself"
     if plan.look is None:
         return ""
     if variant != plan.look.variant:

@@ -32,8 +32,13 @@ MEANING = (
     f"test over the pairs, by all patterns of signs where there are at most {EXACT:,}, otherwise "
     "by as many drawn with a fixed seed. Not rejected: the gains that this test does not reject if "
     "each pair's is taken to lie symmetrically around them; all others are excluded. A difference "
-    "is shown, and in bold, where p is at most {level:.2g}, so that no gain is not among them, and "
-    "there are two seeds at least. Seeds that a game lacks are left out of all."
+    "is shown, and in bold, where a claim may be made, there are two seeds at least, and p is at "
+    "most {level:.2g}. Seeds that a game lacks are left out of all."
+)
+
+BESIDE = (
+    "Beside it, and deciding nothing, the same statistic over a further baseline, in shares of "
+    "what that one has learnt: "
 )
 
 
@@ -41,18 +46,23 @@ def paired(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
     """Gains over the baseline in a table and in words, then everything by row."""
     cells = by_cell(results)
     games = list(dict.fromkeys(game for _, game in cells))
-    others = [v for v in dict.fromkeys(variant for variant, _ in cells) if v != plan.baseline]
-    pairs = {variant: compared(plan, variant, results) for variant in others}
+    pairs = compared(plan, results, plan.baseline)
     level = LEVEL - (plan.look.success if plan.look else 0)  # what the look may take is taken here
     found = {variant: verdict(*one, level=level) for variant, one in pairs.items()}
     silent = {variant: unclaimed(plan, variant, one) for variant, one in pairs.items()}
-    said = [sentence(plan.baseline, v, one, silent[v]) for v, one in found.items()]
-    parts = [heading(plan, results), gains(plan.baseline, games, found, silent), "\n".join(said)]
+    parts = [heading(plan, results), gains(plan.baseline, games, found, silent)]
+    parts += [sentences(plan.baseline, found, silent)]
     if plan.look:
         parts.append(at_look(plan, plan.look, pairs[plan.look.variant]).words)
+    beside = {baseline: found_beside(plan, results, baseline) for baseline in plan.beside}
+    for baseline, others in beside.items():
+        silent = dict.fromkeys(others, f"{plan.baseline} alone decides")
+        parts += [f"{BESIDE}{baseline}.", gains(baseline, games, others, silent)]
+        parts += [sentences(baseline, others, silent)]
     chance = {result.game: result.chance for result in results}
-    parts += [ground(plan.baseline, returns_of(cells, plan.baseline, games), chance)]
-    parts += [MEANING.format(level=level), *left_out(found)]
+    returns = {b: returns_of(cells, b, games) for b in (plan.baseline, *plan.beside)}
+    parts += [ground(baseline, scores, chance) for baseline, scores in returns.items()]
+    parts += [MEANING.format(level=level), *left_out({plan.baseline: found} | beside)]
     parts += [details(cells, plan.levels), notes(results, plan.levels)]
     values = {
         "experiment": plan.name,
@@ -61,9 +71,24 @@ def paired(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
         "levels": plan.levels,
         "random": chance,
         "verdicts": found,
+        "beside": beside,
         "runs": results,
     }
     return [*write_page(out, parts, values), draw(plan, cells, out / "figure.png")]
+
+
+def found_beside(plan: Experiment, results: list[Result], baseline: str) -> dict[str, Verdict]:
+    """What the variants that are no baseline gain over one that decides nothing."""
+    return {
+        variant: verdict(*one)
+        for variant, one in compared(plan, results, baseline).items()
+        if variant not in (plan.baseline, *plan.beside)
+    }
+
+
+def sentences(baseline: str, found: dict[str, Verdict], silent: dict[str, str]) -> str:
+    """A line for each variant."""
+    return "\n".join(sentence(baseline, v, one, silent[v]) for v, one in found.items())
 
 
 def sentence(baseline: str, variant: str, found: Verdict, silent: str) -> str:
@@ -112,11 +137,12 @@ def ground(baseline: str, scores: dict[str, dict[int, float]], chance: dict[str,
     return marked_table(["game", "random play", baseline, "above random"], lines)
 
 
-def left_out(found: dict[str, Verdict]) -> list[str]:
-    """Games without a gain, and why, in words."""
+def left_out(found: dict[str, dict[str, Verdict]]) -> list[str]:
+    """Games without a gain over a baseline, and why, in words."""
     lines = [
-        f"- {variant}, {game}: left out, {why}"
-        for variant, one in found.items()
+        f"- {variant} over {baseline}, {game}: left out, {why}"
+        for baseline, verdicts in found.items()
+        for variant, one in verdicts.items()
         for game, why in one.left_out.items()
     ]
     return ["\n".join(lines)] if lines else []

@@ -30,7 +30,7 @@ def test_the_paired_table_says_what_is_gained_over_the_baseline_and_what_is_excl
         score = scores[f"{job.planned.variant}/{job.planned.game}"] + job.planned.seed
         fill(job, [judged(50, 1.0), update(100), judged(100, score)])
     first = make_table(plan, jobs, tmp_path / "out")[0].read_text()
-    assert "b, coinrun: left out, random play is not measured" in first
+    assert "b over a, coinrun: left out, random play is not measured" in first
     assert "b: no pair with a yet, so nothing can be said." in first
     for job in jobs:
         file = file_of(job.config, "unseen")
@@ -44,7 +44,7 @@ def test_the_paired_table_says_what_is_gained_over_the_baseline_and_what_is_excl
     assert ["bigfish", "1.50", "4.50", "3.00"] in lines
     assert ["coinrun", "2.50", "6.50", "4.00"] in lines
     assert "so few pairs can show nothing and exclude nothing." in text
-    assert "where p is at most 0.05" in text
+    assert "and p is at most 0.05." in text
     found = json.loads(written[1].read_text())
     assert found["verdicts"]["b"]["p"] == 0.5  # 4 pairs, two of them 0: 8 of 16 patterns
     assert found["random"] == {"bigfish": 1.5, "coinrun": 2.5}
@@ -143,3 +143,31 @@ def test_what_the_look_may_take_is_taken_from_the_end() -> None:
     assert "a gain is shown" in in_words("b", "a", found)
     stricter = found._replace(level=0.05 - LOOK.success, low=-0.001)
     assert "no gain is shown" in in_words("b", "a", stricter)
+
+
+def test_a_further_baseline_is_shown_beside_with_the_same_statistic_and_no_claim(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By hand: b has 12 where a has 10 and the frozen encoder 5, of which 2 are random play's."""
+    monkeypatch.setattr("crosstraj.experiments.tables.results.read_chance", lambda *_: 2.0)
+    plan = plan_of({"a": PPO, "frozen": FROZEN, "b": PPO | {"policy.discount": 0.9}}, GAMES, SEEDS)
+    plan = replace(plan, table="paired", baseline="a", beside=("frozen",))
+    jobs = prepare(plan.runs(), tmp_path / "runs")
+    for job in jobs:
+        score = {"a": 10.0, "frozen": 5.0, "b": 12.0}[job.planned.variant]
+        fill(job, [judged(50, 1.0), update(100), judged(100, score)])
+    written = make_table(plan, jobs, tmp_path / "out")
+    text = written[0].read_text()
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
+    ours, theirs = (line[4:] for line in lines if line[:1] == ["b"] and len(line) == 8)
+    assert ours[0] == "**+25.0 [+25.0, +25.0]**"
+    assert theirs[0] == "+233.3 [+233.3, +233.3]"
+    assert ours[2:] == theirs[2:] == ["6.1e-05", "15"]
+    (claim,) = (line for line in text.splitlines() if "is shown." in line and "over" in line)
+    assert claim.startswith("- b over a: +25.0 %")
+    assert "15 pairs); no claim: a alone decides." in text
+    assert "15 pairs); no claim: it is a baseline itself." in text  # frozen over a
+    assert "a over frozen" not in text
+    assert ["bigfish", "2.00", "5.00", "3.00"] in lines
+    found = json.loads(written[1].read_text())["beside"]
+    assert found["frozen"]["b"]["gain"]["value"] == pytest.approx(7 / 3)
