@@ -159,7 +159,7 @@ def test_a_further_baseline_is_shown_beside_with_the_same_statistic_and_no_claim
     written = make_table(plan, jobs, tmp_path / "out")
     text = written[0].read_text()
     lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
-    ours, theirs = (line[4:] for line in lines if line[:1] == ["b"] and len(line) == 8)
+    ours, theirs = (line[4:] for line in lines if line[:1] == ["b"] and line[-1] == "15")
     assert ours[0] == "**+25.0 [+25.0, +25.0]**"
     assert theirs[0] == "+233.3 [+233.3, +233.3]"
     assert ours[2:] == theirs[2:] == ["6.1e-05", "15"]
