@@ -43,10 +43,17 @@ lock:
 run: $(READY)
 	$(BIN)/crosstraj first
 
+# mypy keeps one core busy for a minute or more, so pytest runs beside it.
 test: $(READY)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	$(MAKE) --no-print-directory --jobs 2 types pytest
+
+.PHONY: types pytest
+types: $(READY)
 	$(BIN)/mypy
+
+pytest: $(READY)
 	$(BIN)/pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 
 # Those of KNOWN that work, or the one that was found or given under another name.

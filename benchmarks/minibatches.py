@@ -1,8 +1,10 @@
 """How well does a minibatch's gradient stand for its rollout's? Single steps against stretches.
 
 `python -m benchmarks.minibatches`: PPO learns as usual; before each of its updates the gradient of
-its loss on the whole rollout is held against those on the minibatches of each kind. Prints the mean
-cosine over rollouts with its standard error, and writes results/bench/minibatches.md.
+its loss on the whole rollout is held against those on the minibatches of each kind. Both on the
+recipe (docs/recipe.md) and on the paper's PPO with a small encoder, whose minibatches are twice as
+large. Prints the mean cosine over rollouts with its standard error, and writes
+results/bench/minibatches.md.
 """
 
 import argparse
@@ -14,23 +16,38 @@ import torch
 from torch import Tensor
 
 from crosstraj.config.groups import MachineConfig
-from crosstraj.config.presets import plain
+from crosstraj.config.presets import preset
 from crosstraj.config.values import Config
 from crosstraj.data.rollout import Rollout
 from crosstraj.learning.state import Training
 from crosstraj.policies.experience import Experience, experience, minibatches
 from crosstraj.policies.ppo import PPOConfig
 
-KINDS = {"single steps": 0, "stretches of 32": 32, "stretches of 16": 16}
+# Of stretches of 8 a row of 256 steps has one for each of 32 minibatches, of 32 for a quarter.
+KINDS = {"single steps": 0, "stretches of 32": 32, "stretches of 8": 8}
 
 
-def configuration(game: str) -> Config:
-    return replace(
-        plain("ppo"),
-        env=game,
-        encoder="laptop",
-        policy=PPOConfig(advantages="rollout"),
-        machine=MachineConfig(threads=1),
+def configurations(game: str, steps: int) -> dict[str, Config]:
+    made = {
+        "recipe": preset("ppo", "default"),
+        "paper's PPO": replace(preset("ppo", "paper"), encoder="laptop"),
+    }
+    for name, config in made.items():
+        assert isinstance(config.policy, PPOConfig)
+        made[name] = replace(
+            config,
+            env=game,
+            rollout_steps=steps,
+            policy=replace(config.policy, advantages="rollout"),
+            machine=MachineConfig(threads=1),
+        )
+    return made
+
+
+def described(config: Config) -> str:
+    return (
+        f"{config.encoder}, {config.envs} x {config.rollout_steps} steps in "
+        f"{config.policy.minibatches} minibatches"
     )
 
 
@@ -63,30 +80,36 @@ def cosines(training: Training) -> dict[str, float]:
     return found
 
 
+def line(name: str, config: Config, rollouts: int) -> str:
+    training = Training(config)
+    rows = [cosines(training) for _ in range(rollouts)]
+    cells = [name, described(config), config.env]
+    for kind in KINDS:
+        values = [row[kind] for row in rows]
+        error = statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
+        cells.append(f"{statistics.fmean(values):.3f} ({error:.3f})")
+    return "| " + " | ".join(cells) + " |"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rollouts", type=int, default=20)
     parser.add_argument("--games", nargs="+", default=["fruitbot", "starpilot"])
+    parser.add_argument("--steps", type=int, default=256, help="of a rollout")
     parser.add_argument("--out", type=Path, default=Path("results/bench/minibatches.md"))
     given = parser.parse_args()
     lines = [
-        f"Cosine of a minibatch's gradient with its rollout's, PPO on {given.rollouts} rollouts of "
-        "32 x 256 steps in 8 minibatches: mean (standard error over rollouts).",
+        f"Cosine of a minibatch's gradient with its rollout's, PPO on {given.rollouts} rollouts: "
+        "mean (standard error over rollouts).",
         "",
-        "| game | " + " | ".join(KINDS) + " |",
-        "|---" * (len(KINDS) + 1) + "|",
+        "| values | size | game | " + " | ".join(KINDS) + " |",
+        "|---" * (len(KINDS) + 3) + "|",
     ]
     torch.set_num_threads(1)
     for game in given.games:
-        training = Training(configuration(game))
-        rows = [cosines(training) for _ in range(given.rollouts)]
-        cells = []
-        for name in KINDS:
-            values = [row[name] for row in rows]
-            error = statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
-            cells.append(f"{statistics.fmean(values):.3f} ({error:.3f})")
-        lines.append(f"| {game} | " + " | ".join(cells) + " |")
-        print(lines[-1], flush=True)
+        for name, config in configurations(game, given.steps).items():
+            lines.append(line(name, config, given.rollouts))
+            print(lines[-1], flush=True)
     given.out.write_text("\n".join(lines) + "\n")
     print(given.out)
 

@@ -9,6 +9,7 @@ Named for what they show, because that takes several modules:
     analysis/test_browser.py: what a real browser makes of the page of `explore`
     analysis/test_screens.py: the same page on wide and narrow screens
     config/test_terms.py: that methods are compared on equal terms, and the page that says so
+    config/test_controls.py: that every experiment has the policy alone beside each objective
     examples/test_cleanrl.py: CTRL in CleanRL's style, `examples/cleanrl_ppo_ctrl.py`
     examples/test_recipes.py: what all recipes for other libraries have in common
     examples/test_sb3.py: CTRL in Stable-Baselines3, `examples/sb3_ppo_ctrl.py`

@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from crosstraj.errors import BadInput
+from crosstraj.report.comparison import changed_values
 from crosstraj.report.published import Milestone, milestones
 from crosstraj.runs.chance import RANDOM, RESULTS, random_in
 from crosstraj.runs.log import read_rows
 
 WHOSE = {"ppo": "OpenAI's", "daac": "the release's"}
+UNTOLD = ("encoder", "phases")  # said already; and neither PPO nor DAAC has any
 REACHED = 0.95  # of a published budget: a run ends with whole rollouts
 
 
@@ -35,8 +37,7 @@ def compare(run: Path) -> str:
         raise BadInput(f"{run}: {game} at {frames:,} frames; published budgets are {budgets}")
     theirs = WHOSE[method]
     lines = [
-        f"{method.upper()}, preset {config['preset']}, encoder {config['encoder']}, {game}, seed "
-        f"{config['seed']}, {frames:,} frames",
+        f"{heading(config)}, {frames:,} frames",
         "",
         f"| frames | train: ours | {theirs} | difference | unseen: ours (standard error) | "
         f"{theirs} | difference |",
@@ -45,6 +46,14 @@ def compare(run: Path) -> str:
         *random_play(config),
     ]
     return "\n".join(lines)
+
+
+def heading(config: dict[str, Any]) -> str:
+    """Which run it is: two of one experiment may differ in a value that is not their preset's."""
+    first = f"{config['method'].upper()}, preset {config['preset']}, encoder {config['encoder']}"
+    changed = (changed_values(config) or {}).items()
+    words = [f"{name}={value}" for name, value in changed if name not in UNTOLD]
+    return ", ".join([first, *words, config["env"], f"seed {config['seed']}"])
 
 
 def random_play(config: dict[str, Any]) -> list[str]:

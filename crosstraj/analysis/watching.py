@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from rich.console import Console
 
 from crosstraj.analysis.company import company
 from crosstraj.analysis.embed import Lens
@@ -16,6 +15,7 @@ from crosstraj.clips.scenes import Stage, record
 from crosstraj.clips.tiles import Clip, pictures
 from crosstraj.envs.showing import action_words
 from crosstraj.errors import BadInput
+from crosstraj.learning.display import screen
 from crosstraj.learning.display import stage as announced
 from crosstraj.learning.load import load
 from crosstraj.nn.native import keep_memory
@@ -100,7 +100,7 @@ def watch_live(run: Path, scene: Scene) -> None:
     """Show it in the terminal until its steps are played, or Ctrl-C."""
     from crosstraj.clips.live import fitting, show
 
-    console = Console()
+    console = screen()
     fitting(console, 1, 1)  # is it a terminal at all? asked before anything is loaded
     lens, stage = prepared(run, scene)
     config = lens.trained.configuration

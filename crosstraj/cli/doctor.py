@@ -12,16 +12,13 @@ from crosstraj.cli.parse import parse
 from crosstraj.cores import memory, usable_cores
 from crosstraj.errors import Refusal
 
-NEEDED = (
-    "torch",
-    "numpy",
-    "gymnasium",
-    "safetensors",
-    "rich",
-    "matplotlib",
-    "scipy",
-)
-OPTIONAL = {"ale-py": "crosstraj[atari]", "minigrid": "crosstraj[minigrid]"}
+NEEDED = ("torch", "numpy", "gymnasium", "safetensors", "rich")
+OPTIONAL = {
+    "matplotlib": "crosstraj[report]",
+    "scikit-learn": "crosstraj[analysis]",
+    "ale-py": "crosstraj[atari]",
+    "minigrid": "crosstraj[minigrid]",
+}
 
 
 @dataclass(frozen=True)
@@ -76,7 +73,7 @@ def foretell_training(seconds: float) -> None:
     for precision in ("fp32", "bf16") if has else ("fp32",):
         if seconds:
             rate = frames_per_second(precision, seconds / (2 if has else 1))
-            _show("training", f"{rate:,.0f} frames/s: PPO, full encoder, one epoch, {precision}")
+            _show("training", f"{rate:,.0f} frames/s: PPO with the default values, {precision}")
 
 
 def _show(name: str, what: str) -> None:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import torch
-from rich.console import Console
 from rich.table import Table
 
 from crosstraj.cli.options import POSITIONAL
@@ -17,7 +16,7 @@ from crosstraj.config.groups import LevelSplit
 from crosstraj.config.values import Config
 from crosstraj.errors import BadInput
 from crosstraj.health.glossary import GLOSSARY, shorts
-from crosstraj.learning.display import spared
+from crosstraj.learning.display import screen, spared
 from crosstraj.learning.evaluation import EASY_RANGE, SPLITS, Examiner, normalised, summarise
 from crosstraj.nn.native import keep_memory
 from crosstraj.runs.chance import UNMEASURED, Chance
@@ -87,7 +86,7 @@ def print_results(config: Config, summary: dict[str, Any]) -> None:
         f"{'greedy' if config.evaluation.greedy else 'sampled'}; {GLOSSARY['normalised'].label}"
     )
     with spared():
-        console = Console()
+        console = screen()
         console.print(table)
         console.print(words, style="dim")
 

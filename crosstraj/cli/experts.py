@@ -4,14 +4,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-from rich.console import Console
-
 from crosstraj.cli.options import FLAT
 from crosstraj.cli.run_values import parse_config, value_of
 from crosstraj.config.presets import plain, preset
 from crosstraj.config.values import Config
 from crosstraj.envs import check_env_name
 from crosstraj.errors import BadInput
+from crosstraj.learning.display import screen
 from crosstraj.nn.native import keep_memory
 
 
@@ -72,5 +71,5 @@ def experts(arguments: list[str]) -> None:
 
     with Stop() as stop:
         found = train_experts(config, given.levels, stop, allow_inexact=given.allow_inexact)
-    Console().print(table_of(config, found))
+    screen().print(table_of(config, found))
     print(f"files:\n  {config.saving.runs / config.env / INDEX}")

@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from rich.console import Console
 from rich.table import Table
 
 from crosstraj.cli.options import POSITIONAL
 from crosstraj.cli.parse import parse
+from crosstraj.learning.display import screen
 from crosstraj.nn.native import keep_memory
 
 Levels = Literal["seen", "unseen"]
@@ -44,7 +44,7 @@ def margins(arguments: list[str]) -> None:
 
 
 def _print_margins(figures: dict[str, Any]) -> None:
-    console = Console()
+    console = screen()
     table = Table("margin", *next(iter(figures["margin"].values())), "clusters used")
     for name, quantiles in figures["margin"].items():
         used = figures["clusters_used"].get(name, "-")

@@ -36,8 +36,8 @@ class RepresentationConfig:
     """Weight of the objective's loss; 0 turns it off, and the run then equals the policy alone to
     the bit where the policy trains the encoder."""
     max_ratio: float = 0.0
-    """Clip the objective's gradient on the encoder to this many times the policy's norm; 0 means
-    no bound. For --order joint only."""
+    """Clip the objective's gradient on the encoder to this many times the policy's norm, which in
+    one pass is an estimate; 0 means no bound. For --order joint only."""
     anchor: float = 0.0
     """Weight of a KL penalty that keeps the policy unchanged in the objective's own update (PPG:
     1)."""

@@ -212,7 +212,9 @@ def started(given: Values) -> Config:
     config = preset(given.get("method", usual.method), given.get("preset", usual.preset))
     config = with_policy(config, given.get("policy.kind", config.policy.kind))
     env, per_game = given.get("env", config.env), bool(given.get("policy.per_game"))
-    config = replace(config, env=env, policy=config.policy.for_game(env, per_game=per_game))
+    policy = config.policy.for_game(env, per_game=per_game)
+    objective = config.objective.for_game(env) if per_game else config.objective
+    config = replace(config, env=env, policy=policy, objective=objective)
     return with_gru(config) if given.get("memory") == "gru" else config
 
 

@@ -45,6 +45,7 @@ UNSAID: dict[int, dict[str, Any]] = {
         "objective.rectified": True,  # of ATC: all files of this format have SPR's
         "saving.video": False,
         "saving.wandb": False,
+        "replay.least_seen": 0.0,
     },
 }
 # By what turns a thing on: values that are left out where it is off, for they tell no runs apart.
@@ -56,7 +57,7 @@ OPTIONAL = {
 # What a run may change without becoming another run; `telling` has the one exception.
 NOT_IDENTITY = ("frames", "machine", "saving", "objective.accept_weak_experts")
 QUIET: dict[str, dict[str, Any]] = {
-    "": {"policy.target_kl": 0.0},
+    "": {"policy.target_kl": 0.0, "replay.least_seen": 0.0},
     "atc": {"objective.rectified": True},
 }
 
@@ -146,7 +147,7 @@ def completed(values: Mapping[str, Any], version: object) -> dict[str, Any]:
     ]
     for name, before in ((name, before) for table in later for name, before in table.items()):
         part, _, inner = name.rpartition(".")
-        if part in _unplayed(whole.get("env")):
+        if part in _unplayed(whole.get("env")) or (part in OPTIONAL and part not in whole):
             continue
         holder = whole.setdefault(part, {}) if part else whole
         kind = kinds.get(part, type(getattr(Config(), part, None)))

@@ -4,7 +4,7 @@
 it. `presets.py` has other methods, and what presets change: the default of the command line is one.
 """
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Literal
 
@@ -173,14 +173,16 @@ class Config:
                 f"method={self.method} is the policy {self.method} alone, but policy.kind="
                 f"{self.policy.kind}; use method={self.policy.kind}"
             )
-        wanted = self.policy.for_game(self.env)
-        for name in [value.name for value in fields(self.policy)]:
-            given, tuned = (getattr(policy, name) for policy in (self.policy, wanted))
-            if given != tuned:
-                raise BadInput(
-                    f"policy.{name}={given}, but policy.per_game=True takes {tuned} for "
-                    f"{self.env}; leave policy.{name} out, or use policy.per_game=False"
-                )
+        tuned: dict[str, AnyPolicy | ObjectiveConfig] = {"policy": self.policy.for_game(self.env)}
+        if isinstance(self.policy, DAACConfig) and self.policy.per_game:
+            tuned["objective"] = self.objective.for_game(self.env)
+        for part, values in tuned.items():
+            for name, wanted in vars(values).items():
+                if (given := getattr(getattr(self, part), name)) != wanted:
+                    raise BadInput(
+                        f"{part}.{name}={given}, but policy.per_game=True takes {wanted} for "
+                        f"{self.env}; leave {part}.{name} out, or use policy.per_game=False"
+                    )
 
     def _check_stretches(self, needed: int, what: str) -> None:
         stretch, count = self.policy.stretch, self.policy.minibatches

@@ -1,17 +1,17 @@
 """Prioritised level replay (PLR; Jiang, Grefenstette and Rocktäschel, 2021): which level is next.
 
 An episode plays a level again that has a score, with the share of the training levels that have one
-as the probability; otherwise one of those that have none, each equally likely. A score says how
-wrong the values were in a level: it is the mean |advantage| of its steps. When a level is played
-again, it is level i with the probability
+as the probability, once the share is `least_seen`; otherwise one of those that have none, each
+equally likely. A score says how wrong the values were in a level: it is the mean |advantage| of its
+steps. When a level is played again, it is level i with the probability
 
     (1 - staleness) rank_i^(-1 / temperature) / sum  +  staleness (choices since that of i) / sum
 
 where the highest score has rank 1. The paper scores a trajectory. As in the released code a rollout
 scores the steps that it has, and a level counts as seen from then on. Differs from that code where
 a rollout plays a level more than once: the score is the mean over all these steps, not that of the
-last episode. And as its README calls it that code plays no level again before all have a score;
-here the share decides from the first score on.
+last episode. And as its README calls it that code plays no level again before all have a score
+(`least_seen` 1); here, as in the paper, the share decides from the first score on.
 """
 
 from dataclasses import dataclass
@@ -40,12 +40,15 @@ class ReplayConfig:
     """Share of the replay that goes by how long ago a level was chosen (PLR's code 0.1)."""
     score_rate: float = 1.0
     """Weight of a level's newest score against the older ones (PLR's code 1: the newest alone)."""
+    least_seen: float = 0.0
+    """Share of the training levels that must have a score before any is played again (PLR's code 1:
+    all of them; its paper has no such bound)."""
 
     def __post_init__(self) -> None:
         check_range(self, "replay.", "temperature", above=0)
-        check_range(self, "replay.", "staleness", at_least=0, at_most=1)
+        check_range(self, "replay.", "staleness", "least_seen", at_least=0, at_most=1)
         check_range(self, "replay.", "score_rate", above=0, at_most=1)
-        for name in ("temperature", "staleness", "score_rate"):
+        for name in ("temperature", "staleness", "score_rate", "least_seen"):
             given = getattr(self, name)
             if not self.levels and given != getattr(ReplayConfig, name):
                 raise BadInput(
@@ -89,7 +92,8 @@ class LevelReplay:
     def choose(self) -> int:
         """The level of the next episode."""
         share = self.seen.double().mean()
-        again = bool(torch.rand((), dtype=torch.float64, generator=self.rng) < share)
+        likely = torch.rand((), dtype=torch.float64, generator=self.rng) < share
+        again = bool(likely & (share >= self.config.least_seen))
         chances = self.probabilities() if again else (~self.seen).double()
         level = int(torch.multinomial(chances, 1, generator=self.rng))
         self.choices += 1

@@ -23,7 +23,7 @@ from crosstraj.envs import GAMES, image_and_actions
 from crosstraj.errors import BadInput, Unsaved
 from crosstraj.learning.display import display_for
 from crosstraj.learning.evaluation import Examiner, evaluate, summarise
-from crosstraj.learning.experts import INDEX, Expert, read_index, with_error
+from crosstraj.learning.experts import INDEX, Expert, most_of, read_index, with_error
 from crosstraj.learning.place import open_run
 from crosstraj.learning.signals import Stop
 from crosstraj.loop import train
@@ -154,6 +154,7 @@ def write_index(config: Config, experts: dict[int, Expert]) -> None:
 
 
 def table_of(config: Config, experts: list[Expert]) -> Table:
+    most = most_of(config)
     table = Table(
         "level",
         "frames",
@@ -161,9 +162,9 @@ def table_of(config: Config, experts: list[Expert]) -> Table:
         "random play",
         "above random",
         title=f"experts on {config.env}, raw return on their level (standard error)",
-        caption=f"{sum(expert.above_random for expert in experts)} of {len(experts)} experts are "
-        "clearly above random play: their mean less two standard errors is above random play's "
-        "plus two",
+        caption=f"{sum(expert.good_enough(most) for expert in experts)} of {len(experts)} experts "
+        "are clearly above random play: their mean less two standard errors is above random play's "
+        "plus two, or all that the game has",
     )
     for expert in experts:
         table.add_row(
@@ -171,6 +172,6 @@ def table_of(config: Config, experts: list[Expert]) -> Table:
             f"{expert.frames:,}",
             with_error(expert.score, expert.stderr),
             with_error(expert.random_score, expert.random_stderr),
-            "yes" if expert.above_random else "no",
+            "yes" if expert.above_random else "has all" if expert.has_all(most) else "no",
         )
     return table

@@ -12,6 +12,7 @@
     baseline = "frozen"             # the variant that `paired` or `screen` holds all others against
                                     # (a rule for stopping `paired` early, [look]: see look.py)
     beside = ["untrained"]          # further baselines, which `paired` shows without a claim
+    over = "objective.keypoints"    # the value that `sweep` draws returns over
     levels = "unseen"               # what tables judge by: unseen, the default, or validation
     quick = 0.01                    # the --scale of --quick: a trial within minutes
 
@@ -58,6 +59,7 @@ KEYS: dict[str, type] = {
     "judge": str,
     "baseline": str,
     "beside": list,
+    "over": str,
     "levels": str,
     "look": dict,
     "experts": dict,
@@ -67,8 +69,8 @@ KEYS: dict[str, type] = {
     "variants": dict,
 }
 OPTIONAL = (
-    *("methods", "table", "judge", "baseline", "beside", "levels", "look", "experts", "quick"),
-    *("cluster", "base", "variants"),
+    *("methods", "table", "judge", "baseline", "beside", "over", "levels", "look", "experts"),
+    *("quick", "cluster", "base", "variants"),
 )
 RESERVED = {
     "env": "games",
@@ -142,6 +144,7 @@ def _experiment(given: dict[str, Any]) -> Experiment:
         _look(given, variants),
         given.get("experts", {}),
         given.get("cluster", {}),
+        given.get("over", ""),
     )
 
 

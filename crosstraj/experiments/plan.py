@@ -64,6 +64,7 @@ class Experiment:
     look: Look | None = None  # a rule for stopping early
     experts: dict[str, str] = field(default_factory=dict)  # the run that `screen` plays, by game
     cluster: dict[str, Any] = field(default_factory=dict)  # what --ray asks of a node for each run
+    over: str = ""  # the value that `sweep` draws returns over
     scale: float = 1.0
 
     def runs(self) -> list[Planned]:

@@ -19,7 +19,11 @@ from crosstraj.learning.signals import Interrupted, Stop
 from crosstraj.runs.tail import last_words
 
 LOOK = 0.3  # seconds between two looks at the children
-RUN_MEMORY = 3.0  # GiB that a run of the full size needs
+# GiB for each run. 1.8 GB were measured with minibatches of 1024 frames and 2.6 with 2048, as
+# `--preset procgen` has them (results/bench/full.json); the rest is the system's, of which nothing
+# else is kept back. Another figure makes other numbers of runs, and so of threads, which round
+# differently: an experiment that was begun could not go on.
+RUN_MEMORY = 3.0
 
 
 class Failed(Refusal):

@@ -8,13 +8,13 @@ lines elsewhere.
 import sys
 import time
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.progress import BarColumn, Progress
 from rich.table import Table
 
 from crosstraj.experiments.jobs import Job
-from crosstraj.learning.display import Rate
+from crosstraj.learning.display import Rate, progress_text, screen
 from crosstraj.runs.read import summary
 
 SPEAK = 30.0  # seconds between two lines where there is no terminal
@@ -128,12 +128,12 @@ class Bars(Lines):
     def __init__(self, jobs: list[Job], title: str) -> None:
         super().__init__(jobs, title)
         self.bar = Progress(
-            TextColumn("{task.description}"),
+            progress_text("{task.description}"),
             BarColumn(bar_width=None),
-            TextColumn("{task.completed:,}/{task.total:,} frames"),
+            progress_text("{task.completed:,}/{task.total:,} frames"),
         )
         self.task = self.bar.add_task(title, total=self.budget)
-        self.live = Live(console=Console(), refresh_per_second=2)
+        self.live = Live(console=screen(), refresh_per_second=2)
 
     def __enter__(self) -> "Bars":
         self.live.__enter__()
@@ -143,7 +143,7 @@ class Bars(Lines):
         self.live.__exit__(None, None, None)
 
     def say(self, sentence: str) -> None:
-        self.live.console.print(sentence, markup=False, highlight=False)
+        self.live.console.print(sentence)
 
     def show(self, running: list[Job]) -> None:
         frames, rate, left = self.measure(running)

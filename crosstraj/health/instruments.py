@@ -77,6 +77,19 @@ def groups_per_cluster(code: Tensor, group: Tensor, rng: torch.Generator) -> Ten
     return spanned(code) / spanned(code.index_select(0, permuted))
 
 
+def moments(place: Tensor, time: Tensor, gap: Tensor) -> Tensor:
+    """Where in its stretch and when in its episode each frame of a pair is, as labels [B, K].
+
+    The later frame's own place and time are here, too: who is told the actions between can count
+    them, and a table by the earlier frame's place alone would not find a code of the later one's.
+    """
+    ways = [gap, place * (int(gap.max()) + 1) + gap]
+    for steps in (torch.zeros_like(gap), gap):
+        where, when = place + steps, (time + steps + 1).float().log2().long()  # in powers of two
+        ways += [where, where // 4, where // 8, when, where * 32 + when]
+    return torch.stack(ways, 1)
+
+
 def known_alone(keys: Tensor, code: Tensor, rng: torch.Generator) -> Tensor:
     """The cross-entropy of codes for a predictor that knows nothing but labels, in nats.
 
@@ -174,6 +187,15 @@ def clustering_health(
         "clusters_used": torch.tensor(float(code.argmax(1).unique().numel())),
         "views": torch.tensor(float(len(v))),
     }
+
+
+@torch.no_grad()
+def worth_of_view(code: Tensor, log_assignment: Tensor) -> Tensor:
+    """How much worse codes [B, C] are predicted from the views of other pairs of the minibatch."""
+    rng = torch.Generator().manual_seed(0)  # not a draw of training's
+    other = torch.randperm(len(code), generator=rng).to(code.device)
+    strange = ops.cross_entropies(code, log_assignment.index_select(0, other))
+    return (strange - ops.cross_entropies(code, log_assignment)).mean()
 
 
 class Play:

@@ -21,6 +21,16 @@ COLUMNS = shorts(  # what is shown, in this order
 )
 
 
+def screen(stderr: bool = False, width: int | None = None) -> Console:
+    """A terminal on which a name with [brackets] stays text."""
+    return Console(stderr=stderr, width=width, markup=False, highlight=False)
+
+
+def progress_text(words: str) -> TextColumn:
+    """The same for a column of a bar, which has a mind of its own."""
+    return TextColumn(words, markup=False)
+
+
 def columns_of(row: dict[str, float]) -> dict[str, str]:
     """Name -> heading of what is shown of a row; a person's own ("mine/accuracy") come last."""
     own = {name: name.partition("/")[2] for name in row if "/" in name}
@@ -97,11 +107,11 @@ class Terminal:
 
     def __init__(self, budget: int, title: str) -> None:
         self.rate, self.title, self.latest = Rate(budget), title, dict[str, float]()
-        self.console = Console()
+        self.console = screen()
         self.bar = Progress(
-            TextColumn("{task.description}"),
+            progress_text("{task.description}"),
             BarColumn(bar_width=None),
-            TextColumn("{task.completed:,}/{task.total:,} frames"),
+            progress_text("{task.completed:,}/{task.total:,} frames"),
             console=self.console,
         )
         self.task = self.bar.add_task(title, total=budget)
@@ -130,9 +140,8 @@ class Terminal:
             self.live.update(Group(self.bar, table))
 
     def say(self, sentence: str) -> None:
-        # No markup: a directory's name may have brackets.
         with spared():
-            self.live.console.print(sentence, style="yellow", markup=False, highlight=False)
+            self.live.console.print(sentence, style="yellow")
 
 
 def display_for(budget: int, title: str) -> Plain | Terminal:
@@ -146,14 +155,14 @@ def stage(name: str, total: int | None = None) -> Iterator[Callable[[int], None]
     The block is given a function that it calls with how many more of `total` are done; without a
     total the bar only shows that work goes on.
     """
-    console, began = Console(stderr=True), time.monotonic()
+    console, began = screen(stderr=True), time.monotonic()
     if not console.is_terminal:
         print(f"{name} ...", file=sys.stderr, flush=True)
         yield lambda count: None
         print(f"{name}: {time.monotonic() - began:.1f} s", file=sys.stderr, flush=True)
         return
     columns = (
-        TextColumn("{task.description:<31}"),
+        progress_text("{task.description:<31}"),
         BarColumn(),
         TimeElapsedColumn(),
         TimeRemainingColumn(),

@@ -6,6 +6,7 @@ read as every checkpoint is: verified, and without pickle.
 
 import hashlib
 import json
+import math
 import re
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from crosstraj.config.values import Config
 from crosstraj.envs import image_and_actions, make_envs
 from crosstraj.envs.frame_stack import AnyEnvs
 from crosstraj.errors import BadInput
+from crosstraj.learning.evaluation import EASY_RANGE
 from crosstraj.learning.load import load, read_config
 from crosstraj.objectives.base import Source
 from crosstraj.policies.agent import Agent
@@ -46,11 +48,25 @@ class Expert:
         least, most = self.score - 2 * self.stderr, self.random_score + 2 * self.random_stderr
         return least > most
 
+    def has_all(self, most: float) -> bool:
+        """Was every episode worth the most that the game has? One episode alone says little."""
+        return self.stderr is not None and self.score >= most
+
+    def good_enough(self, most: float) -> bool:
+        """Clearly above random play, or with nothing left to learn on an easy level."""
+        return self.above_random or self.has_all(most)
+
     def in_words(self) -> str:
         """Level 3: 2.00 (0.10), random play 1.95 (0.08); standard errors in brackets."""
         of_random = with_error(self.random_score, self.random_stderr)
         score = with_error(self.score, self.stderr)
         return f"level {self.level}: {score}, random play {of_random}"
+
+
+def most_of(config: Config) -> float:
+    """The highest return of the game; infinite where it is not known."""
+    known = EASY_RANGE if config.procgen.mode == "easy" else {}
+    return known[config.env][1] if config.env in known else math.inf
 
 
 def with_error(score: float | None, stderr: float | None) -> str:
@@ -133,18 +149,19 @@ def read_experts(config: Config, levels: range, parent: Path, *, accept_weak: bo
             f"{len(levels)}`, or lower objective.levels"
         )
     if not accept_weak:
-        check_strength([known[level] for level in levels], place, config.env)
+        check_strength([known[level] for level in levels], place, config)
     agents = {level: read_expert(place / known[level].run, level, config) for level in levels}
     return Experts(agents, torch.device(config.machine.device))
 
 
-def check_strength(experts: list[Expert], place: Path, game: str) -> None:
+def check_strength(experts: list[Expert], place: Path, config: Config) -> None:
     """Policies no better than chance say nothing about where good ones act alike."""
-    weak = [expert for expert in experts if not expert.above_random]
+    most = most_of(config)
+    weak = [expert for expert in experts if not expert.good_enough(most)]
     if not weak:
         return
     shown = "; ".join(expert.in_words() for expert in weak[:3])
-    train = f"crosstraj experts --env {game} --levels {len(experts)}"
+    train = f"crosstraj experts --env {config.env} --levels {len(experts)}"
     if all(expert.random_score is None for expert in weak):
         fix = f"measure them with `{train}` and the values that they were trained with"
     else:
@@ -153,7 +170,8 @@ def check_strength(experts: list[Expert], place: Path, game: str) -> None:
     raise BadInput(
         f"{place}: {len(weak)} of {len(experts)} experts are not clearly above random play on "
         f"their level ({shown}{'; ...' if len(weak) > 3 else ''}; standard errors in brackets): "
-        "an expert's mean less two standard errors must be above random play's plus two; "
+        "an expert's mean less two standard errors must be above random play's plus two, or all "
+        "that the game has; "
         f"{fix}, or accept them with --objective.accept-weak-experts"
     )
 

@@ -4,6 +4,7 @@ Also the anchor, which holds the policy in place while an objective has a pass o
 """
 
 import copy
+import math
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeVar
 
@@ -50,21 +51,23 @@ def scale_within(own: Tensor, policy: Tensor, most: float) -> Tensor:
     one = torch.ones_like(own)
     if not most:
         return one
-    within = (most * policy / own.clamp(min=torch.finfo(own.dtype).tiny)).clamp(max=1)
-    return torch.where(policy > 0, within, one)  # not an `if`, which would wait for the device
+    # Not an `if`, which would wait for the device.
+    return torch.where((own > 0) & (policy > 0), (most * policy / own).clamp(max=1), one)
 
 
 def summed(
     encoder: Mapping[str, nn.Parameter], policy: Gradients, own: Gradients, most: float
 ) -> tuple[Gradients, Metrics]:
     """Gives the encoder both gradients; returns the objective's part, bounded, and their ratio
-    before it was."""
+    before it was: NaN where one of the two is zero, since then there is none."""
     figures = {}
-    norms = norm(own), norm(policy)
-    if policy and own and torch.minimum(*norms) > 0:  # else there is no ratio
-        figures["gradient_ratio"] = norms[0] / norms[1]
-        figures["gradient_scale"] = scale_within(*norms, most)
-        own = {name: figures["gradient_scale"] * gradient for name, gradient in own.items()}
+    if policy and own:
+        norms = norm(own), norm(policy)
+        scale = scale_within(*norms, most)
+        own = {name: scale * gradient for name, gradient in own.items()}
+        both = torch.minimum(*norms) > 0
+        measured = {"gradient_ratio": norms[0] / norms[1], "gradient_scale": scale}
+        figures = {name: torch.where(both, f, math.nan) for name, f in measured.items()}
     give(encoder, policy, own)
     return own, figures
 
@@ -99,7 +102,9 @@ def through_encoder(
 
     Without a `gain` they pass one by one, so that both norms on the weights are known, and with
     them the gain: their ratio there over their ratio at the features. With it they pass as one, and
-    the ratio on the weights, to which the bound applies, is the one at the features times the gain.
+    the ratio on the weights, to which the bound applies, is taken to be the one at the features
+    times the gain. Another minibatch has another gain: `benchmarks.gradient_bound` says how far off
+    that is.
     """
     if policy is None or own is None:
         alone = policy if own is None else own
@@ -117,8 +122,8 @@ def through_encoder(
     mine = take(encoder)
     features.backward(policy)
     mine, figures = summed(encoder, take(encoder), mine, most)
-    measured = float(figures["gradient_ratio"] / ratio) if figures else None
-    return Shared(mine, measured, figures)
+    measured = float(figures["gradient_ratio"] / ratio) if figures else math.nan
+    return Shared(mine, None if math.isnan(measured) else measured, figures)
 
 
 class Anchor(Encode):

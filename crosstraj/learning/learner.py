@@ -167,7 +167,7 @@ class Learner(Parts):
         self.objective_backward(batch, averages)
         most = self.config.representation.max_ratio
         own, figures = summed(self.encoder, policy, take(self.encoder), most)
-        averages.add(**figures)
+        averages.add_known(**figures)
         return own
 
     def shared_backward(
@@ -198,7 +198,7 @@ class Learner(Parts):
             self.config.representation.max_ratio,
             gain,
         )
-        averages.add(**shared.figures)
+        averages.add_known(**shared.figures)
         return terms._asdict(), shared
 
     def trial_kl(self, rollout: Rollout, own: Gradients, norms: dict[str, Tensor]) -> Tensor:

@@ -107,18 +107,31 @@ class Averages:
     """
 
     def __init__(self) -> None:
-        self.sums: dict[str, tuple[Tensor, int]] = {}
+        self.sums: dict[str, tuple[Tensor, int | Tensor]] = {}
         self.latest: dict[str, Tensor] = {}
 
     def add(self, **values: Tensor) -> None:
         self.latest |= {name: value.detach() for name, value in values.items()}
         for name, value in values.items():
-            total, count = self.sums.get(name, (torch.zeros_like(value), 0))
-            self.sums[name] = (total + value.detach(), count + 1)
+            self._count(name, value.detach(), 1)
+
+    def add_known(self, **values: Tensor) -> None:
+        """Those that are numbers; NaN says that in this minibatch there was nothing to measure.
+
+        Which of them are is not asked here, since that would wait for the device.
+        """
+        for name, value in values.items():
+            known = ~value.isnan()
+            self._count(name, torch.where(known, value.detach(), 0.0), known.int())
+
+    def _count(self, name: str, value: Tensor, times: int | Tensor) -> None:
+        total, count = self.sums.get(name, (torch.zeros_like(value), 0))
+        self.sums[name] = (total + value, count + times)
 
     def numbers(self) -> dict[str, float]:
         """The means as floats; a non-finite one is an error, raised before anything is saved."""
-        means = {name: float(total) / count for name, (total, count) in self.sums.items()}
+        sums = {name: (float(total), int(count)) for name, (total, count) in self.sums.items()}
+        means = {name: total / count for name, (total, count) in sums.items() if count}
         for name, mean in means.items():
             if not torch.isfinite(torch.tensor(mean)):
                 raise NonFinite(f"{name} is {mean}")

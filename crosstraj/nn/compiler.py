@@ -12,8 +12,10 @@ import platform
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -90,15 +92,16 @@ def _load(program: list[str], files: tuple[Path, ...], flags: tuple[str, ...]) -
     text += version + " ".join(flags).encode() + described().encode()
     name = f"{source.stem}-{hashlib.sha256(text).hexdigest()[:16]}.so"
     command = [*program, *flags, str(source), "-lm", "-o"]
+    said = f"compiling {source.name} for this processor, which takes some seconds:"
     try:
         built = cache() / name
         if not built.exists():
-            _build(command, built)
+            _build(command, built, f"{said} once")
         return ctypes.CDLL(str(built))
     except (OSError, RuntimeError):  # no home, not to be written or run from, or a torn file
         with tempfile.TemporaryDirectory(prefix="crosstraj-") as place:
             own = Path(place) / name
-            _build(command, own)
+            _build(command, own, f"{said} for this run alone")
             return ctypes.CDLL(str(own))  # stays loaded when its file is gone
 
 
@@ -106,14 +109,21 @@ def _run(command: list[str]) -> bytes:
     return subprocess.run(command, capture_output=True, check=True, timeout=PATIENCE).stdout
 
 
-def _build(command: list[str], built: Path) -> None:
+def _build(command: list[str], built: Path, sentence: str) -> None:
     """Whole or not at all: another process may be doing the same."""
     built.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=built.parent) as scratch:
         made = Path(scratch) / built.name
+        _say(sentence)
         _run([*command, str(made)])
         fsync(made)
         made.rename(built)
+
+
+def _say(sentence: str) -> None:
+    """To who waits for it; a standard error that is full or closed costs the sentence alone."""
+    with suppress(OSError):
+        print(sentence, file=sys.stderr, flush=True)
 
 
 def described() -> str:

@@ -12,7 +12,7 @@ of its own (crops, targets) leaves `reads_stretches` False and gets `encode` in 
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
 import torch
 from torch import Tensor, nn
@@ -119,6 +119,10 @@ class ObjectiveConfig:
 
     temperatures: ClassVar[tuple[str, ...]] = ()
     """Names of the values that make codes soft or sharp, that of the codes first."""
+
+    def for_game(self, game: str) -> Self:
+        """The values to learn with in this game, where the policy's are from a table of games."""
+        return self
 
     def needs(self) -> tuple[int, str]:
         """How many steps of one row a single sample needs, and what asks for them."""

@@ -24,7 +24,7 @@ from crosstraj.data.rollout import Played
 from crosstraj.data.within_episodes import VIEWS, Sampling, Views
 from crosstraj.errors import BadInput, check_range
 from crosstraj.health.complaints import of_clusters
-from crosstraj.health.instruments import clustering_health, spread_of
+from crosstraj.health.instruments import clustering_health, spread_of, worth_of_view
 from crosstraj.nn import heads, ops
 from crosstraj.nn.memory import Frames
 from crosstraj.nn.sinkhorn import sinkhorn
@@ -166,7 +166,8 @@ class CTRL(Prototypes):
         centres = self.prototypes if c.code_gradient else self.prototypes.detach()
         code = sinkhorn(ops.unit(v_slow) @ centres.T / c.code_temperature, c.rounds)
         log_assignment = self.assign(v)
-        losses = ops.cross_entropies(code.index_select(0, views.partner), log_assignment)
+        partner = code.index_select(0, views.partner)
+        losses = ops.cross_entropies(partner, log_assignment)
         cluster = losses.mean()
 
         # Predict neighbours: w'_n against v' of views mined from the clusters near c_n.
@@ -188,6 +189,7 @@ class CTRL(Prototypes):
             metrics |= clustering_health(v, code, self.prototypes, c.code_temperature, c.rounds)
             metrics |= spread_of("predict", v_pred)
             metrics["action_gain"] = self.worth_of_actions(features, batch, code, cluster)
+            metrics["frame_gain"] = worth_of_view(partner, log_assignment)
         if not self.play.full:
             self.remember(batch, code, losses)
         return loss, metrics

@@ -13,8 +13,8 @@ level, whoever played it; both sides step at once, and in the release the classi
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
 
 import torch
 import torch.nn.functional as F
@@ -30,18 +30,37 @@ from crosstraj.objectives.base import Metrics, Objective, ObjectiveConfig
 from crosstraj.objectives.method import JOINT, Method
 
 
+class TunedObjective(NamedTuple):
+    """What IDAAC's release tunes for a game beside DAAC's values (its `--use_best_hps`)."""
+
+    weight: float = 0.001
+    hidden: int = 0
+
+
+TUNED = {
+    "bigfish": TunedObjective(0.01, 4),
+    "climber": TunedObjective(0.001, 64),
+    "dodgeball": TunedObjective(0.001, 64),
+    "miner": TunedObjective(0.1, 64),
+    "plunder": TunedObjective(0.1, 0),  # a width of 4, which a linear classifier does not use
+}  # every other game has the defaults
+
+
 @dataclass(frozen=True)
 class IDAACConfig(ObjectiveConfig):
     """IDAAC's own values, from the authors' release."""
 
     weight: float = 0.001
-    """Weight of the encoder's loss (release; .01 for bigfish, .1 for miner and plunder)."""
+    """Weight of the encoder's loss (release; --policy.per-game takes its value for the game)."""
     hidden: int = 0
-    """Width of a hidden layer in the classifier; 0 means a linear one (release; 4 for bigfish, 64
-    for climber, dodgeball and miner)."""
+    """Width of a hidden layer in the classifier; 0 means a linear one (release; --policy.per-game
+    takes its value for the game)."""
 
     def __post_init__(self) -> None:
         check_range(self, "objective.", "weight", "hidden", at_least=0)
+
+    def for_game(self, game: str) -> Self:
+        return replace(self, **TUNED.get(game, TunedObjective())._asdict())
 
     def needs(self) -> tuple[int, str]:
         return 2, "a pair of frames"

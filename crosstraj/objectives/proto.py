@@ -18,7 +18,7 @@ from crosstraj.data.episode_borders import time_of
 from crosstraj.data.rollout import Played, Rollout
 from crosstraj.errors import BadInput, check_range
 from crosstraj.health.complaints import collapse, empty_codes, too_few_views
-from crosstraj.health.instruments import clustering_health
+from crosstraj.health.instruments import clustering_health, worth_of_view
 from crosstraj.nn import ops
 from crosstraj.nn.heads import linear, mlp
 from crosstraj.nn.memory import pixels
@@ -139,6 +139,7 @@ class Proto(Prototypes):
         }  # the least that a loss can be
         if not self.measured:  # on the first batch of a rollout, for singular values are slow
             metrics |= clustering_health(target, code, self.prototypes, c.temperature, c.rounds)
+            metrics["frame_gain"] = worth_of_view(code, log_assignment)
             self.measured = True
         return losses.mean(), metrics
 

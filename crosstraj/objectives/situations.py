@@ -32,7 +32,7 @@ from crosstraj.data.rollout import Played
 from crosstraj.data.within_episodes import Stretches, stretches
 from crosstraj.errors import check_range
 from crosstraj.health.complaints import of_clusters
-from crosstraj.health.instruments import clustering_health, spread_of
+from crosstraj.health.instruments import clustering_health, moments, spread_of
 from crosstraj.nn import ops
 from crosstraj.nn.heads import SequenceFiLM, mlp, projection, without_statistics
 from crosstraj.nn.memory import Frames
@@ -259,7 +259,6 @@ class Situations(Prototypes):
         with without_statistics(self.psi):
             v = self.psi(source)
         place, time = (x.index_select(0, batch.earlier) for x in (batch.place, batch.time))
-        time = (time + 1).float().log2().long()  # in powers of two
         self.play.add(
             code=code,
             loss=loss,
@@ -267,7 +266,7 @@ class Situations(Prototypes):
             nothing=torch.zeros_like(place),
             before=self.code(v, self.config.code_temperature, self.config.rounds),
             gap=batch.gap,
-            time=torch.stack([place, place // 4, place // 8, time, place * 32 + time], 1),
+            time=moments(place, time, batch.gap),
             action=batch.action.index_select(0, batch.earlier),
         )
 

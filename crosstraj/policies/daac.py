@@ -53,7 +53,8 @@ class DAACConfig(PolicyConfig):
     advantage_weight: float = 0.25
     """Weight of the advantage head's loss."""
     per_game: bool = False
-    """Take the three values above from IDAAC's table of games; then they cannot be given."""
+    """Take the three values above, and those of --method idaac, from IDAAC's table of games; then
+    they cannot be given."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -19,6 +19,7 @@ from crosstraj.envs import GAMES
 from crosstraj.errors import BadInput
 from crosstraj.health.glossary import GLOSSARY
 from crosstraj.learning.evaluation import EASY_RANGE, normalised
+from crosstraj.objectives.idaac import TunedObjective
 from crosstraj.policies.daac import Tuned
 from crosstraj.report.document import plain
 from crosstraj.report.published import METHOD_COLUMNS
@@ -210,9 +211,10 @@ def variant_of(config: Mapping[str, Any], *without: str) -> str:
 
 
 def _of_the_game(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """Values that DAAC's table of games has chosen, if it was asked to."""
-    chosen = config.get("policy", {}).get("per_game")
-    return tuple(f"policy.{name}" for name in Tuned._fields) if chosen else ()
+    """Values that IDAAC's table of games has chosen, if it was asked to."""
+    own = TunedObjective._fields if config.get("method") == "idaac" else ()
+    names = [f"policy.{name}" for name in Tuned._fields] + [f"objective.{name}" for name in own]
+    return tuple(names) if config.get("policy", {}).get("per_game") else ()
 
 
 def changed_values(config: dict[str, Any]) -> dict[str, Any] | None:

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
-from rich.console import Console
 from rich.progress import track
 
 from crosstraj.disk import make_directory, write_whole
 from crosstraj.errors import BadInput
+from crosstraj.learning.display import screen
 from crosstraj.report import comparison_plots, drawing
 from crosstraj.report.comparison import RANGES, Comparison, compare, named
 from crosstraj.report.curves import curves_figure
@@ -67,7 +67,7 @@ def write_report(paths: Iterable[Path], out: Path) -> Path:
 def _read(paths: Sequence[Path]) -> tuple[list[RunData], list[str]]:
     runs, unreadable = [], []
     silent = not sys.stderr.isatty()
-    for path in track(paths, "reading runs", console=Console(stderr=True), disable=silent):
+    for path in track(paths, "reading runs", console=screen(stderr=True), disable=silent):
         try:
             runs.append(read_run(path))
         except BadInput as error:

@@ -1,7 +1,9 @@
 """What `crosstraj doctor` foretells of training on a machine."""
 
 import re
+import tomllib
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -36,7 +38,7 @@ def test_doctor_says_what_a_run_will_do_here(
         assert "kernels         torch's convolutions (there is no C compiler; it would" in out
         assert ("--machine.precision bf16 would be faster" in out) is bf16
         assert "threads         3 (one run" in out
-        assert "training        1,234 frames/s: PPO, full encoder, one epoch, fp32" in out
+        assert "training        1,234 frames/s: PPO with the default values, fp32" in out
         assert ("2,000 frames/s" in out) is bf16
         assert spent == asked
 
@@ -54,6 +56,21 @@ def test_the_speed_of_training_is_frames_by_time(monkeypatch: pytest.MonkeyPatch
     # Looks: begin 0; 1 after one update and 2 after two are less than 3 s; 3 after three; end 4.
     assert speed.frames_per_second("fp32", 3.0) == 3 * 64 / 4
     assert len(done) == 4
+
+
+def test_what_is_timed_learns_as_a_default_run_does() -> None:
+    default, tried = preset("ppo", "default"), speed.trial("fp32")
+    for config in (default, tried):
+        frames, policy = config.rollout_frames, config.policy
+        assert (frames // policy.minibatches, policy.epochs, config.encoder) == (512, 3, "slim")
+    assert tried.rollout_frames < default.rollout_frames
+
+
+def test_doctor_asks_for_no_more_than_training_needs() -> None:
+    """What docs/machines.md installs must satisfy it: the package and its extra `train`."""
+    project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
+    installed = project["dependencies"] + project["optional-dependencies"]["train"]
+    assert set(doctor.NEEDED) == {re.split("[<>=]", line)[0] for line in installed}
 
 
 def test_doctor_finds_nothing_wrong_here(capfd: Capture) -> None:

@@ -17,6 +17,7 @@ from crosstraj.config.stored import (
     completed,
     from_dict,
     identity,
+    stored_identity,
     telling,
     to_dict,
 )
@@ -151,7 +152,7 @@ def test_a_value_that_tells_no_runs_apart_may_be_missing_from_any_run():
     values = through_json(to_dict(config))
     for name in UNSAID[FORMAT]:
         part, _, inner = name.partition(".")
-        values[part].pop(inner, None)  # PPO has no objective's
+        values.get(part, {}).pop(inner, None)  # PPO has no objective's, and chooses no levels
     for version in (1, FORMAT):
         assert from_dict(completed(values, version)) == config
 
@@ -163,6 +164,17 @@ def test_choosing_levels_is_another_run_and_not_doing_so_is_what_it_was():
     assert from_dict(through_json(to_dict(chosen))) == chosen
     assert identity(chosen) != identity(config)
     assert changed_values(to_dict(chosen)) == {"replay.levels": True, "replay.staleness": 0.2}
+
+
+def test_a_run_that_chose_levels_before_there_was_a_bound_keeps_its_name_and_is_read() -> None:
+    chosen = replace(preset("ppo", "default"), replay=ReplayConfig(levels=True))
+    before = through_json(to_dict(chosen))
+    del before["replay"]["least_seen"]
+    assert from_dict(completed(before, FORMAT)) == chosen
+    assert stored_identity(before, FORMAT) == identity(chosen)
+    assert identity_of(telling(before), ()) == identity(chosen)
+    bounded = replace(chosen, replay=ReplayConfig(levels=True, least_seen=1.0))
+    assert identity(bounded) != identity(chosen)
 
 
 def test_starting_from_other_weights_is_another_run_and_not_doing_so_is_what_it_was():

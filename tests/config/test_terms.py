@@ -1,4 +1,4 @@
-"""Equal terms: what is not the method is the same for all, and what is not has a control."""
+"""Equal terms: what is not the method is the same for all, or is named here with its reason."""
 
 import re
 from dataclasses import replace
@@ -12,10 +12,7 @@ from crosstraj.config.methods import METHODS
 from crosstraj.config.presets import plain, preset
 from crosstraj.config.stored import to_dict
 from crosstraj.config.values import Config
-from crosstraj.experiments.file import read
-from crosstraj.experiments.jobs import prepare
 from crosstraj.objectives import NoObjective
-from crosstraj.policies.ppo import PPOConfig
 from tests.objectives.every_method import learner_for, rollout_for, small, update
 
 OWN = {"method", "encoder_grad", "order", "phases"}  # what makes a method; and all of `objective`
@@ -60,8 +57,6 @@ RECIPE = PROCGEN | {
 # The objectives that do not pass over a rollout as often as PPO does, by preset: how often.
 ONCE = {"atc": 1, "ctrl": 1, "dbc": 1, "diayn": 1, "idaac": 1}  # PPO: 3
 PASSES: dict[str, dict[str, int]] = {"default": ONCE, "procgen": ONCE, "paper": {}}
-# Runs are kept of these, and tables made of them: their control is in another file.
-ELSEWHERE = {"learn": "learn_controls", "learn_1m": "learn_controls"}
 
 
 def values_of(config: Config) -> dict[str, Any]:
@@ -184,44 +179,3 @@ def test_the_source_of_what_is_no_port_is_its_own_release_or_paper():
     ):
         assert values_of(preset(method, "source")) == values_of(preset(method, name))
     assert values_of(preset("situations", "source")) == values_of(plain("situations"))
-
-
-def terms(config: Config) -> dict[str, Any]:
-    """What a control must share with a method: all of PPO's own values, and the encoder."""
-    shared = ("policy", "envs", "rollout_steps", "frame_stack", "encoder", "pooling", "evaluation")
-    return {k: v for k, v in values_of(config).items() if k.split(".")[0] in shared}
-
-
-def uncontrolled(path: Path) -> set[str]:
-    """Variants of a comparison with PPO that no PPO on the same terms stands beside."""
-    plan = read(path)
-    if plan.table not in ("returns", "paired"):  # which hold returns of methods against each other
-        return set()
-    configs = {job.planned.variant: job.config for job in prepare(plan.runs(), Path("runs"))}
-    plain = [
-        terms(config)
-        for config in configs.values()
-        if isinstance(config.objective, NoObjective) and isinstance(config.policy, PPOConfig)
-    ]
-    if not plain:
-        return set()  # no comparison with PPO
-    return {
-        name
-        for name, config in configs.items()
-        if isinstance(config.policy, PPOConfig)
-        and not isinstance(config.objective, NoObjective)
-        and terms(config) not in plain
-    }
-
-
-FILES = sorted(Path("experiments").glob("*/*.toml"))
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_every_comparison_with_ppo_has_ppo_on_the_same_terms(path):
-    lacking = uncontrolled(path)
-    if path.stem in ELSEWHERE:
-        assert lacking, "it has its control now: take it out of ELSEWHERE"
-        assert not uncontrolled(path.with_stem(ELSEWHERE[path.stem]))
-    else:
-        assert not lacking

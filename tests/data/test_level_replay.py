@@ -116,6 +116,27 @@ def test_new_levels_come_first_and_the_share_of_seen_ones_decides() -> None:
     assert set(drawn) == set(range(40, 45))
 
 
+@pytest.mark.parametrize(("least", "chances"), [(0.6, [0, 0, 3 / 5]), (0.4, [0, 2 / 5, 3 / 5])])
+def test_no_level_is_played_again_before_enough_have_a_score(
+    least: float, chances: list[float]
+) -> None:
+    """With one, two and three of five scored; as in the released code, at the bound it begins."""
+    chooser = replay(least_seen=least)
+    for level, chance in zip((41, 43, 40), chances, strict=True):
+        learnt(chooser, (level, 1.0))
+        before = chooser.choices
+        drawn = [chooser.choose() for _ in range(2000)]
+        again = sum(bool(chooser.seen[level - 40]) for level in drawn)
+        assert (chooser.choices - before, chooser.replayed) == (2000, again)
+        assert again / 2000 == pytest.approx(chance, abs=0.035 if chance else 0)
+    whole = replay(least_seen=1.0)  # the released code: when all have one, there is nothing else
+    learnt(whole, *((level, 1.0) for level in range(40, 44)))
+    assert {whole.choose() for _ in range(50)} == {44}
+    learnt(whole, (44, 1.0))
+    assert {whole.choose() for _ in range(500)} == set(range(40, 45))
+    assert whole.replayed == 500
+
+
 def test_the_same_seed_chooses_the_same_and_another_does_not() -> None:
     many = Levels(0, 50)
     drawn = [[chooser.choose() for _ in range(20)] for chooser in map(replay, [many] * 2)]
@@ -162,6 +183,8 @@ def test_figures_are_of_one_rollout() -> None:
     [
         ({"temperature": 0.0}, r"replay\.temperature=0\.0: must be above 0"),
         ({"staleness": 1.5}, r"replay\.staleness=1\.5: must be at least 0 and at most 1"),
+        ({"least_seen": 1.1}, r"replay\.least_seen=1\.1: must be at least 0 and at most 1"),
+        ({"levels": False, "least_seen": 1.0}, r"least_seen=1\.0 is for .*; add replay\.levels"),
         ({"score_rate": 0.0}, r"replay\.score_rate=0\.0: must be above 0 and at most 1"),
         ({"levels": False, "staleness": 0.2}, r"staleness=0\.2 is for .*; add replay\.levels=True"),
     ],

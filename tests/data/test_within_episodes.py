@@ -266,6 +266,18 @@ def test_with_more_minibatches_than_blocks_stretches_keep_their_length_and_minib
     assert lengths[16] >= 8 * 3  # all but the block that the row's ends share
 
 
+@pytest.mark.parametrize(
+    ("envs", "count", "length", "held"), [(64, 32, 32, 16), (64, 32, 8, 64), (32, 8, 32, 32)]
+)
+def test_how_many_environments_a_minibatch_holds_is_as_the_page_on_methods_says(
+    envs, count, length, held
+):
+    done = torch.zeros(256, envs, dtype=torch.bool)
+    parts = stretches(done, count, length, rng(5))
+    assert {len((frame % envs).unique()) for frame, _ in parts} == {held}
+    assert held == min(envs, envs * (256 // length) // count)
+
+
 def test_stretches_are_cut_at_another_place_in_each_row_and_dealt_in_another_order():
     done = torch.zeros(64, 32, dtype=torch.bool)
     (first, *_) = stretches(done, 8, 8, rng(0))

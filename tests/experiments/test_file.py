@@ -12,6 +12,8 @@ from tests.experiments.files import FILES, SMALL, without, write
 
 PAIRED = SMALL.replace("seeds = [0, 3]", "seeds = [0, 1, 2, 3, 4]\ntable = 'paired'")
 PAIRED = PAIRED.replace("table =", "baseline = 'ppo narrow'\ntable =")
+SWEEP = SMALL.replace("seeds", "table = 'sweep'\nover = 'policy.epochs'\nseeds")
+SWEEP = SWEEP.replace("procgen.train_levels = 50\n", "")
 LOOK = "\n[look]\nvariant = 'ppo wide'\nseeds = 4\nsuccess = 0.008\nfutility = 0.1\n"
 
 
@@ -138,6 +140,14 @@ def test_the_check_that_all_methods_train_has_every_method() -> None:
         (SMALL + 'games = ["maze"]', "variants.frozen.games: 'maze' is not in games above"),
         (SMALL + "seeds = [1]", "variants.frozen.seeds: 1 is not in seeds above"),
         (SMALL.replace("seeds", "table = 'split'\nseeds"), "named `X joint` and `X split`"),
+        (SMALL.replace("seeds", "over = 'policy.epochs'\nseeds"), "over is for table = 'sweep'"),
+        (SMALL.replace("seeds", "table = 'sweep'\nseeds"), "needs `over`"),
+        (SWEEP, "variant 'frozen' gives no number for over = 'policy.epochs'"),
+        (SWEEP.replace("encoder_grad", "policy.epochs = 5\nencoder_grad"), "and differ in more"),
+        (
+            SWEEP[: SWEEP.index('[variants."frozen"]')].replace("epochs = 3", "epochs = 2"),
+            "variants 'ctrl:paper narrow' and 'ctrl:paper wide' have the same policy.epochs",
+        ),
         # what only the configuration knows
         (SMALL.replace("policy.epochs = 2", "policy.epoch = 2"), "did you mean 'policy.epochs'?"),
         (SMALL.replace("policy.epochs = 2", "policy.epochs = 2.5"), "must be a whole number"),

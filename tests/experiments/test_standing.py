@@ -8,7 +8,7 @@ import pytest
 from crosstraj.experiments import standing
 from crosstraj.experiments.file import read
 from crosstraj.experiments.jobs import Job, prepare
-from crosstraj.experiments.standing import Lines, Standing
+from crosstraj.experiments.standing import Bars, Lines, Standing
 from tests.experiments.files import jobs_of
 
 FILE = """
@@ -79,3 +79,22 @@ def test_progress_counts_frames_of_the_whole(tmp_path: Path) -> None:
     lines = Lines(jobs, "small")
     assert lines.measure(jobs)[0] == 1256
     assert lines.budget == 2000
+
+
+def test_a_variants_label_stays_text_on_a_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "160")
+    label = "ours [red]"
+    (tmp_path / "file.toml").write_text(
+        FILE.replace('methods = ["ppo", "curl"]', f'[variants."{label}"]\nmethod = "ppo"')
+    )
+    jobs = prepare(read(tmp_path / "file.toml").runs(), tmp_path / "runs", None)
+    finish(jobs[0], unseen_return=1.0)
+    with Bars(jobs, "many [/x]") as bars:
+        bars.show(jobs[1:3])
+    out = capsys.readouterr().out
+    assert "many [/x]" in out
+    assert f"{label}/" in out  # a run that is under way
+    assert f"│ {label} " in out  # a row of the table so far

@@ -12,10 +12,12 @@ from crosstraj.health.instruments import (
     groups_per_cluster,
     known_alone,
     known_by_code,
+    moments,
     repeated,
     share_about,
     told,
     variance_between,
+    worth_of_view,
 )
 from crosstraj.nn import ops
 from tests.helpers import rng
@@ -130,11 +132,11 @@ def test_a_cluster_that_nobody_uses_or_one_step_alone_leaves_every_loss_finite()
 STEPS, CLUSTERS = 4096, 64
 
 
-def times() -> Tensor:
-    """Labellings of steps as `situations` has them: place in a stretch of 32, log2 of the time."""
-    place = torch.randint(32, (STEPS,), generator=rng(11))
-    time = (torch.rand(STEPS, generator=rng(12)) * 255 + 1).log2().long()  # 0 to 7
-    return torch.stack([place, place // 4, place // 8, time, place * 32 + time], 1)
+def pairs() -> tuple[Tensor, Tensor, Tensor]:
+    """Place in a stretch of 32, time in an episode, and the gap to the later frame."""
+    place = torch.randint(28, (STEPS,), generator=rng(11))
+    time = (torch.rand(STEPS, generator=rng(12)) * 255).long()
+    return place, time, 2 ** torch.randint(3, (STEPS,), generator=rng(15))
 
 
 def told_by_label(label: Tensor, parts: int, sure: float) -> tuple[Tensor, float]:
@@ -152,17 +154,18 @@ def told_by_label(label: Tensor, parts: int, sure: float) -> tuple[Tensor, float
 @pytest.mark.parametrize("sure", [1.0, 0.9])
 @pytest.mark.parametrize("of", ["half", "quarter", "log time"])
 def test_codes_of_the_place_or_of_the_time_are_found(of, sure):
-    keys = times()
+    place, time, gap = pairs()
+    log_time = (time + 1).float().log2().long()  # 0 to 7
     label, parts = {
-        "half": (keys[:, 0] // 16, 2),
-        "quarter": (keys[:, 0] // 8, 4),
-        "log time": (keys[:, 3], 8),
+        "half": (place // 16, 2),
+        "quarter": (place // 8, 4),
+        "log time": (log_time, 8),
     }[of]
     code, truth = told_by_label(label, parts, sure)
-    found = known_alone(keys, code, rng()).item()
+    found = known_alone(moments(place, time, gap), code, rng()).item()
     assert found == pytest.approx(truth, abs=0.15)
     assert found > truth - 0.03  # of the sample: an upper bound, else
-    joint = known_alone(keys[:, 4], code, rng()).item()
+    joint = known_alone(place * 32 + log_time, code, rng()).item()
     assert joint > truth + 0.3  # why the finest label alone would not do
 
 
@@ -172,7 +175,8 @@ def test_codes_that_have_nothing_to_do_with_the_time_stay_at_knowing_nothing():
         cluster = torch.randint(CLUSTERS, (STEPS,), generator=rng(20 + seed))
         code = one_hot(cluster, CLUSTERS)
         blind = known_alone(nothing, code, rng(seed)).item()
-        assert known_alone(times(), code, rng(seed)).item() == pytest.approx(blind, abs=0.02)
+        found = known_alone(moments(*pairs()), code, rng(seed)).item()
+        assert found == pytest.approx(blind, abs=0.02)
 
 
 # --- The code before
@@ -238,6 +242,16 @@ def test_who_repeats_codes_that_have_nothing_to_do_with_each_other_knows_nothing
     gap = torch.randint(3, (4000,), generator=rng(2))
     for found in (repeated(before, gap, code, rng()), known_by_code(before, gap, code, rng())):
         assert found.item() == pytest.approx(math.log(8), abs=0.01)
+
+
+def test_a_view_is_worth_all_of_the_loss_of_strangers_where_it_tells_the_code_and_else_nothing():
+    """By hand: sure by .9 of 4 clusters, a view that tells is worth 3/4 of ln(.9 / (.1 / 3))."""
+    cluster, other = torch.randint(4, (2, 8000), generator=rng(1))
+    code = one_hot(cluster, 4)
+    telling, blind = (0.9 * one_hot(c, 4) + 0.1 / 3 * (1 - one_hot(c, 4)) for c in (cluster, other))
+    expected = 0.75 * math.log(0.9 / (0.1 / 3))
+    assert worth_of_view(code, telling.log()).item() == pytest.approx(expected, rel=0.02)
+    assert worth_of_view(code, blind.log()).item() == pytest.approx(0, abs=0.06)
 
 
 def test_play_gives_its_figures_once():

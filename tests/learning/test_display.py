@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import pytest
+from rich.table import Table
 
-from crosstraj.learning.display import Plain, Terminal, clock, spared
+from crosstraj.learning.display import Plain, Terminal, clock, screen, spared, stage
 from tests.cli.answers import Capture
 
 
@@ -54,3 +55,23 @@ def test_the_terminal_shows_figures_and_says_sentences_word_for_word(capfd: Capt
     assert "runs [old] is done" in out
     assert "1,000/4,000 frames" in out
     assert "3.25" in out
+
+
+HOSTILE = "a [/x] b [red]c"  # markup that ends what never began, and a colour
+
+
+def test_a_name_with_brackets_stays_text_on_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capfd: Capture
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "120")
+    with Terminal(4000, HOSTILE) as display:
+        display.show(1000, {})
+    with stage(HOSTILE) as advance:
+        advance(1)
+    table = Table("run", HOSTILE)
+    table.add_row(HOSTILE, "1")
+    screen().print(table)
+    out, err = capfd.readouterr()
+    assert HOSTILE in err
+    assert out.count(HOSTILE) >= 3  # the bar's title, a heading and a cell

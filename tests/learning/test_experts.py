@@ -19,9 +19,17 @@ from crosstraj.config.presets import plain
 from crosstraj.config.values import Config
 from crosstraj.envs import make_envs
 from crosstraj.errors import BadInput
-from crosstraj.experiments.expert_runs import RandomPlayer, random_play
+from crosstraj.experiments.expert_runs import RandomPlayer, random_play, table_of
 from crosstraj.learning.evaluation import Examiner
-from crosstraj.learning.experts import INDEX, Expert, Experts, make_source, read_experts, read_index
+from crosstraj.learning.experts import (
+    INDEX,
+    Expert,
+    Experts,
+    check_strength,
+    make_source,
+    read_experts,
+    read_index,
+)
 from crosstraj.learning.load import load, place_of, read_config
 from crosstraj.learning.state import Training
 from crosstraj.objectives.pse import PSEConfig
@@ -194,6 +202,25 @@ def test_above_random_means_that_intervals_of_two_standard_errors_are_apart() ->
     assert not expert(0.0, 0.0, 0.0, 0.0).above_random
     assert not expert(9.0, None, 0.0, 0.1).above_random  # of one episode nothing is known
     assert not Expert(0, "run", 1, 9.0, 0.1).above_random  # random play was not measured
+
+
+def test_an_expert_that_has_all_that_the_game_has_is_good_enough_though_random_play_is_near() -> (
+    None
+):
+    """As on some of coinrun's levels, where more training could not take it further."""
+    config = replace(plain("pse"), env="coinrun")
+    perfect, place = expert(10.0, 0.0, 9.6, 0.2), Path("experts/coinrun")
+    assert not perfect.above_random
+    check_strength([perfect, expert(10.0, 0.0, 10.0, 0.0)], place, config)
+    weak = (expert(9.9, 0.1, 9.6, 0.2), expert(10.0, None, 9.6, 0.2))  # one episode: no error
+    for one in weak:
+        with pytest.raises(BadInput, match="1 of 2 experts are not clearly above random play"):
+            check_strength([perfect, one], place, config)
+    hard = replace(config, procgen=replace(config.procgen, mode="hard"))
+    with pytest.raises(BadInput, match="1 of 1 experts"):
+        check_strength([perfect], place, hard)  # whose highest returns we do not know
+    last = table_of(config, [perfect, expert(12.0, 0.1, 1.0, 0.1), weak[0]]).columns[-1]
+    assert list(last.cells) == ["has all", "yes", "no"]
 
 
 def scored(place: Path, rows: dict[int, dict[str, float | None]]) -> None:

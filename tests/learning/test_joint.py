@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from crosstraj.config.groups import RepresentationConfig
-from crosstraj.learning.joint import Anchor, norm, scale_within, take
+from crosstraj.learning.joint import Anchor, norm, scale_within, summed, take
 from crosstraj.learning.optimiser import Averages
 from crosstraj.policies.experience import experience
 from crosstraj.policies.ppo import PPOConfig
@@ -67,6 +67,27 @@ def test_the_objectives_gradient_is_bounded_by_a_multiple_of_the_policys():
     assert scale_within(own, policy, 0.0).item() == 1  # there is none
     assert scale_within(own, torch.tensor(0.0), 1.0).item() == 1  # nothing to be held against
     assert scale_within(torch.tensor(0.0), policy, 1.0).item() == 1
+
+
+@pytest.mark.parametrize("zero", ["own", "policy"])
+def test_a_gradient_of_zeros_is_summed_as_it_is_and_has_no_ratio(zero):
+    encoder = {"a": torch.nn.Parameter(torch.zeros(2))}
+    given = {"own": {"a": torch.tensor([3.0, 4.0])}, "policy": {"a": torch.tensor([1.0, 0.0])}}
+    figures = summed(encoder, given["policy"], given["own"], 0.5)[1]
+    assert {name: float(f) for name, f in figures.items()} == pytest.approx(
+        {"gradient_ratio": 5.0, "gradient_scale": 0.1}
+    )
+    assert encoder["a"].grad is not None
+    assert encoder["a"].grad.tolist() == pytest.approx([1.3, 0.4])
+    encoder["a"].grad = None
+    given[zero] = {"a": torch.zeros(2)}
+    own, figures = summed(encoder, given["policy"], given["own"], 0.5)
+    assert all(figure.isnan() for figure in figures.values())
+    assert torch.equal(own["a"], given["own"]["a"])
+    assert torch.equal(encoder["a"].grad, given["own"]["a"] + given["policy"]["a"])
+    averages = Averages()
+    averages.add_known(**figures)
+    assert averages.numbers() == {}
 
 
 @pytest.mark.parametrize("most", [0.0, 0.25])

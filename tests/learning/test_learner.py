@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -263,6 +263,21 @@ def taught(
     learner.policy.backward = watched  # type: ignore[method-assign]  # looks, and goes on
     figures = learner.update(rollout, experience(rollout, rollout.reward, policy))
     return learner, figures, seen
+
+
+@pytest.mark.parametrize(("order", "left"), [("objective", 1), ("policy", 2)])
+def test_an_objective_that_comes_first_uses_up_the_distance_that_the_policy_may_go(
+    order: Literal["objective", "policy"], left: int
+) -> None:
+    """The distance is that from the policy that played, whoever has left it."""
+    fast = RepresentationConfig(minibatches=4, learning_rate=0.1)
+    config = small("dbc", order=order, representation=fast)
+    policy = replace(config.policy, target_kl=1e-3, minibatches=2, epochs=1, learning_rate=1e-6)
+    learner = learner_for(replace(config, policy=policy))
+    rollout = rollout_for(learner, config)
+    figures = learner.update(rollout, experience(rollout, rollout.reward, policy))
+    assert figures["objective_kl"] > 1e-3
+    assert figures["policy_steps"] == left
 
 
 @pytest.mark.parametrize("order", ["objective", "policy", "joint"])

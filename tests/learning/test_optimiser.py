@@ -54,6 +54,17 @@ def test_averages_are_means_and_refuse_what_is_not_finite():
         averages.numbers()
 
 
+def test_what_was_measured_in_some_minibatches_is_averaged_over_these():
+    averages = Averages()
+    for ratio, scale in ((2.0, 1.0), (float("nan"), float("nan")), (4.0, float("nan"))):
+        averages.add_known(ratio=torch.tensor(ratio), scale=torch.tensor(scale))
+    averages.add_known(never=torch.tensor(float("nan")))
+    assert averages.numbers() == {"ratio": 3.0, "scale": 1.0}
+    averages.add_known(ratio=torch.tensor(float("inf")))
+    with pytest.raises(NonFinite, match="ratio"):
+        averages.numbers()
+
+
 def test_a_trial_step_is_adams_without_momentum_and_leaves_no_trace():
     parameter = torch.nn.Parameter(torch.tensor([1.0, -2.0]))
     optimiser = Optimiser(({"x": parameter}, 0.1), epsilon=1e-8, max_norm=1e9)

@@ -9,15 +9,9 @@ import pytest
 
 from crosstraj.config.methods import METHODS
 
-# Where a method waits in every minibatch: for singular values (ctrl), for which pairs are in it
-# (situations), and for whether both losses have a gradient, so that there is a ratio (the others).
-WAITS = {
-    "ctrl": {"nn/ops.py"},
-    "situations": {"objectives/situations.py", "nn/ops.py"},
-} | {
-    name: {"learning/joint.py"}
-    for name in ("curl", "drac", "driml", "idaac", "spr", "proto", "pse")
-}
+# Where a method waits in every minibatch: for singular values (ctrl), and for which pairs are in it
+# (situations).
+WAITS = {"ctrl": {"nn/ops.py"}, "situations": {"objectives/situations.py", "nn/ops.py"}}
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,7 @@
 """No compiler, a broken one, an unusable cache, two processes at once: all end well."""
 
+import errno
+import io
 import os
 import shutil
 import subprocess
@@ -66,6 +68,32 @@ def test_what_is_compiled_once_is_kept(source, tmp_path, monkeypatch):
     compiler.forget()
     source.write_text("int answer(void) { return 43; }\n")  # another source is another file
     assert compiler.compiled(source).answer() == 43
+
+
+@there_is_one
+def test_who_waits_for_a_compiler_is_told_and_nobody_else(source, tmp_path, monkeypatch, capfd):
+    told = "compiling answer.c for this processor, which takes some seconds: "
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for said in (f"{told}once\n", ""):  # then it is kept
+        compiler.compiled(source)
+        compiler.compiled(source)
+        assert capfd.readouterr() == ("", said)
+        compiler.forget()
+    monkeypatch.setenv("XDG_CACHE_HOME", "/dev/null")
+    compiler.compiled(source)
+    assert capfd.readouterr() == ("", f"{told}for this run alone\n")
+
+
+class Full(io.StringIO):
+    def write(self, _: str) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@there_is_one
+def test_what_cannot_be_told_is_compiled_all_the_same(source, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(sys, "stderr", Full())
+    assert compiler.compiled(source).answer() == 42
 
 
 @there_is_one

@@ -440,6 +440,22 @@ def test_the_worth_of_actions_is_what_the_loss_gains_when_they_are_mixed_and_lea
     assert gain.item() == pytest.approx((mixed - cluster).item(), abs=1e-5)
 
 
+def test_the_worth_of_a_view_is_what_the_loss_gains_when_partners_are_mixed():
+    method, batch = ctrl(replace(SMALL, swap_codes=True)), make_batch(6)._replace(probe=True)
+    batch = batch._replace(views=batch.views._replace(partner=torch.arange(6).roll(3)))
+    features = torch.randn(len(batch.action), 256, generator=rng(4))
+    gain = method.loss(lambda _: features, batch, rng())[1]["frame_gain"]
+    v = method.psi_clust(method.dynamics(features, batch.action, batch.views.keypoints))
+    code = method.code(v, SMALL.code_temperature, SMALL.rounds)[batch.views.partner]
+    log_assignment = method.assign(v)
+    losses = [
+        -(code * guess).sum(1).mean().item()
+        for guess in (log_assignment[torch.randperm(6, generator=rng(0))], log_assignment)
+    ]
+    assert gain.item() == pytest.approx(losses[0] - losses[1], abs=1e-6)
+    assert gain != 0
+
+
 def rollout_of(done: Tensor) -> Rollout:
     steps, envs = done.shape
     obs = torch.arange((steps + 1) * envs).view(steps + 1, envs, 1, 1, 1).expand(-1, -1, 2, 2, 1)

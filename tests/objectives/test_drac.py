@@ -83,21 +83,21 @@ def test_in_a_joint_step_the_heads_learn_from_it_too():
 
 
 def test_the_choice_is_that_of_a_table_made_by_hand():
-    """Q + .5 sqrt(log t / N), with N and t counted from 1, and the mean of the last two returns."""
-    made = drac(augmentation="ucb", exploration=0.5, window=2)
+    """Each once, and then Q + .5 sqrt(log t / N) with the mean of the last two returns."""
+    made, never = drac(augmentation="ucb", exploration=0.5, window=2), math.inf
+
+    def unsure(choices: int, tries: int) -> float:
+        return 0.5 * math.sqrt(math.log(choices) / tries)
+
     # What each rollout earned, and by hand the bounds of the three after it was credited.
     table = [
-        (9.0, (0.0, 0.0, 0.0)),  # credited to nobody: log 1 = 0, and the first wins
-        (1.0, (1 + 0.5 * math.sqrt(math.log(2) / 2), *[0.5 * math.sqrt(math.log(2))] * 2)),
-        (-3.0, (-1 + 0.5 * math.sqrt(math.log(3) / 3), *[0.5 * math.sqrt(math.log(3))] * 2)),
-        (
-            0.2,
-            (
-                -1 + 0.5 * math.sqrt(math.log(4) / 3),
-                0.2 + 0.5 * math.sqrt(math.log(4) / 2),
-                0.5 * math.sqrt(math.log(4)),
-            ),
-        ),
+        (9.0, (never, never, never)),  # credited to nobody
+        (1.0, (1.0, never, never)),  # log 1 = 0
+        (0.2, (1 + unsure(2, 1), 0.2 + unsure(2, 1), never)),
+        (0.9, (1 + unsure(3, 1), 0.2 + unsure(3, 1), 0.9 + unsure(3, 1))),
+        (0.4, (0.7 + unsure(4, 2), 0.2 + unsure(4, 1), 0.9 + unsure(4, 1))),
+        (-1.1, (0.7 + unsure(5, 2), 0.2 + unsure(5, 1), -0.1 + unsure(5, 2))),
+        (2.0, (1.2 + unsure(6, 3), 0.2 + unsure(6, 1), -0.1 + unsure(6, 2))),
     ]
     chosen = []
     for earned, bounds in table:
@@ -108,11 +108,28 @@ def test_the_choice_is_that_of_a_table_made_by_hand():
         # As `choose` saw them: the credit is in, the next choice is not counted yet.
         credited.returns.copy_(made.returns)
         assert credited.bounds().tolist() == pytest.approx(bounds, abs=1e-6)
-    assert chosen == [0, 0, 1, 1]
-    assert made.tried.tolist() == [2, 2, 0]
-    made.choose(torch.tensor(-5.0))
-    assert made.returns.tolist() == [[1.0, -3.0], pytest.approx([0.2, -5.0]), [0.0, 0.0]]
-    assert int(made.chosen) == 2
+    assert chosen == [0, 1, 2, 0, 2, 0, 0]
+    assert made.tried.tolist() == [4, 1, 2]
+    kept = ([2.0, 0.4], [0.2, 0.0], [0.9, -1.1])
+    assert made.returns.tolist() == [pytest.approx(row) for row in kept]
+
+
+@pytest.mark.parametrize("earned", [1.1, 0.0, -3.0])
+def test_augmentations_that_earn_the_same_are_chosen_equally_often(earned):
+    """1.1 is what random play earns per rollout of bigfish, in the units of the rewards."""
+    made = drac(augmentation="ucb")
+    for _ in range(1500):
+        made.choose(torch.tensor(earned))
+    assert int(made.tried.min()) >= 490
+
+
+def test_the_augmentation_that_earns_most_is_chosen_most_and_the_others_now_and_then():
+    made, means = drac(augmentation="ucb", exploration=0.5), (1.1, 1.1, 1.4)
+    for _ in range(300):
+        last = int(made.chosen)
+        made.choose(torch.tensor(means[last]))
+    assert int(made.tried.argmax()) == 2
+    assert int(made.tried.min()) >= 5
 
 
 def test_the_window_forgets_the_oldest_return():
@@ -120,7 +137,7 @@ def test_the_window_forgets_the_oldest_return():
     for earned in (0.0, 1.0, 2.0, 3.0):
         made.choose(torch.tensor(earned))
     assert sorted(made.returns[0].tolist()) == [2.0, 3.0]
-    assert float(made.bounds()[0]) == pytest.approx(2.5 + 0.1 * math.sqrt(math.log(5) / 5))
+    assert float(made.bounds()[0]) == pytest.approx(2.5 + 0.1 * math.sqrt(math.log(4) / 4))
 
 
 def test_a_rollout_is_judged_once_however_many_epochs_and_the_choice_is_saved():

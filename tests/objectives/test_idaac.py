@@ -7,9 +7,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from crosstraj.config.presets import preset
+from crosstraj.config.presets import preset, started
+from crosstraj.config.stored import from_dict, to_dict
 from crosstraj.data.within_episodes import stretches
-from crosstraj.objectives.idaac import IDAAC, Batch, IDAACConfig
+from crosstraj.envs import GAMES
+from crosstraj.errors import BadInput
+from crosstraj.objectives.idaac import IDAAC, TUNED, Batch, IDAACConfig
 from crosstraj.policies.daac import DAAC
 from tests.helpers import rng, slow_fragments
 from tests.objectives.every_method import (
@@ -181,3 +184,25 @@ def test_the_method_is_daac_with_one_step_of_the_summed_loss():
     assert config.policy == plain.policy
     assert (config.encoder_grad, config.order, config.representation.weight) == ("both", "joint", 1)
     assert isinstance(learner_for(small("idaac")).policy, DAAC)
+
+
+@pytest.mark.parametrize(
+    ("game", "weight", "hidden"),
+    [("miner", 0.1, 64), ("bigfish", 0.01, 4), ("plunder", 0.1, 0), ("coinrun", 0.001, 0)],
+)
+def test_a_games_own_values_are_those_of_the_release(game, weight, hidden):
+    assert set(TUNED) <= set(GAMES)
+    config = started({"method": "idaac", "env": game, "policy.per_game": True})
+    assert config.objective == IDAACConfig(weight, hidden)
+    assert config.policy == preset("idaac", "default").policy.for_game(game, per_game=True)
+    assert from_dict(to_dict(config)) == config
+    assert started({"method": "idaac", "env": game}).objective == IDAACConfig()
+
+
+def test_what_the_table_of_games_does_not_say_is_refused_with_it():
+    config = started({"method": "idaac", "env": "miner", "policy.per_game": True})
+    said = r"objective.weight=0.1, but policy.per_game=True takes 0.001 for dodgeball; leave "
+    with pytest.raises(BadInput, match=said):  # of which DAAC's values are the same
+        replace(config, env="dodgeball")
+    free = replace(config, policy=replace(config.policy, per_game=False))  # type: ignore[arg-type]  # it is DAAC's
+    assert replace(free, env="dodgeball").objective == IDAACConfig(0.1, 64)

@@ -177,9 +177,11 @@ def test_prototypes_that_hold_nothing_are_called_so_in_words_and_live_ones_are_n
     apart = torch.randn(128, 256, generator=rng(1))
     alive = figures_of(apart)
     assert alive["view_rank"] > 20
+    assert alive["frame_gain"] != 0
     assert health.complaints(alive, config) == {}
     one_way = figures_of(torch.randn(1, 256, generator=rng(2)) + 0.02 * apart)
     assert one_way["view_cosine"] > 0.99
+    assert abs(one_way["frame_gain"]) < abs(alive["frame_gain"])
     found = health.complaints(one_way, config)
     assert found.keys() == {"collapse", "empty codes"}
     assert "views have a mean cosine of 1.000" in found["collapse"]

@@ -122,6 +122,39 @@ def test_with_the_earlier_frame_in_the_mean_of_both_sides_they_do_not(length, ga
     assert settled(method, independent(length, gap)) < math.log(8) - 0.04
 
 
+# --- Codes that are the later frame's place or time, which counting the actions gives away
+
+TIMES = {
+    "place": lambda place, time, gap: (place + gap) // 4,
+    "parity of the place": lambda place, time, gap: (place + gap) % 2,
+    "time": lambda place, time, gap: (time + gap + 1).float().log2().long(),
+    "gap": lambda place, time, gap: gap,
+    "nothing": lambda place, time, gap: torch.randint(8, gap.shape, generator=rng(8)),
+}
+
+
+@pytest.mark.parametrize("of", TIMES)
+def test_who_knows_the_place_and_the_time_knows_those_of_the_later_frame(of):
+    """4,096 pairs of stretches of 32 steps, as a rollout has them, with codes made by hand."""
+    method, batch = objective(16), every_pair(150, 32)
+    gap = 2 ** torch.randint(3, (len(batch.earlier),), generator=rng(1))
+    kept = batch.place[batch.earlier] + gap < 32
+    batch = batch._replace(
+        time=torch.randint(200, (150,), generator=rng(2))[batch.stretch] + batch.place,
+        earlier=batch.earlier[kept],
+        gap=gap[kept],
+    )
+    place, time = batch.place[batch.earlier], batch.time[batch.earlier]
+    code = torch.eye(8)[TIMES[of](place, time, batch.gap)]
+    method.remember(torch.randn(len(code), 16, generator=rng(3)), batch, code, torch.zeros(1))
+    figures = method.figures()
+    if of == "nothing":
+        assert figures["knowing_time"].item() == pytest.approx(math.log(8), abs=0.02)
+    else:
+        assert figures["knowing_nothing"] > 0.5
+        assert figures["knowing_time"] < 0.03
+
+
 # --- The control: partners shuffled within the stretch
 
 

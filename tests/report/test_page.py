@@ -11,7 +11,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from crosstraj.cli.main import main
-from crosstraj.config.presets import plain, preset
+from crosstraj.config.presets import plain, started
 from crosstraj.envs import GymnasiumConfig, ProcgenConfig
 from crosstraj.report import statistics
 from crosstraj.report.comparison import compare
@@ -216,12 +216,14 @@ def test_split_tables_of_hard_levels_have_no_range(tmp_path: Path) -> None:
     assert table(report_on(root), "Split (ctrl")[1] == ["coinrun", "+1.00", "NaN", "–"]
 
 
-def test_daac_tuned_by_game_is_one_variant(tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", ["daac", "idaac"])
+def test_a_method_tuned_by_game_is_one_variant(method: str, tmp_path: Path) -> None:
     for game in ("bigfish", "chaser", "coinrun"):
-        policy = preset("daac", "default").policy.for_game(game, per_game=True)
-        make_run(tmp_path / "runs", game, "daac", env=game, policy=policy)
+        tuned = started({"method": method, "env": game, "policy.per_game": True})
+        values = {"policy": tuned.policy, "objective": tuned.objective}
+        make_run(tmp_path / "runs", game, method, env=game, **values)
     page = report_on(tmp_path / "runs")
-    assert "daac, policy.per_game=True" in page
+    assert f"{method}, policy.per_game=True" in page
     assert "missing: " not in page
     assert "No aggregates" not in page
 

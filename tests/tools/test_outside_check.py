@@ -5,10 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from crosstraj.config.dotted import as_json
 from crosstraj.config.stored import to_dict
 from crosstraj.config.values import Config
 from crosstraj.errors import BadInput
-from tools.outside_check import compare
+from crosstraj.experiments.file import read
+from crosstraj.experiments.jobs import prepare
+from tools.outside_check import compare, heading
 
 
 def written(
@@ -95,3 +98,14 @@ def test_a_method_without_a_published_curve_is_refused(tmp_path):
     run = written(tmp_path, [update(500_000, 1.0), judged(500_000, 1.0)], method="ctrl")
     with pytest.raises(BadInput, match="method ctrl has no published curve here"):
         compare(run)
+
+
+def test_the_runs_of_the_file_have_headings_that_tell_them_apart(tmp_path):
+    plan = read(Path("experiments/ours/outside_daac.toml"))
+    jobs = prepare(plan.runs(), tmp_path)
+    headings = [heading(as_json(to_dict(job.config))) for job in jobs]
+    assert headings == [
+        "DAAC, preset source, encoder impala, bigfish, seed 0",
+        "DAAC, preset source, encoder impala, policy.per_game=True, bigfish, seed 0",
+        "DAAC, preset source, encoder impala, starpilot, seed 0",
+    ]

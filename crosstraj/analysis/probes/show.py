@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from rich.console import Console
 from rich.table import Table as Printed
 
 from crosstraj.analysis.canvas import new_figure
@@ -15,6 +14,7 @@ from crosstraj.analysis.output import Output
 from crosstraj.analysis.probes.judge import Judgement
 from crosstraj.analysis.probes.ranking import Result
 from crosstraj.analysis.probes.record import HORIZON
+from crosstraj.learning.display import screen
 from crosstraj.report.cells import number
 from crosstraj.report.document import Block, Heading, Items, Picture, Table, Text, as_json, markdown
 from crosstraj.report.drawing import BLUE, GREY, ORANGE, literal, png
@@ -102,7 +102,7 @@ def document(result: Result) -> str:
 
 def print_tables(result: Result) -> None:
     width = None if sys.stdout.isatty() else WIDTH
-    console = Console(width=width, markup=False, highlight=False)  # a name may have brackets
+    console = screen(width=width)
     for kind in KINDS:
         table = Printed(title=kind.title)
         first, *numbers = head(result)

@@ -8,12 +8,13 @@ from collections.abc import Iterable
 from typing import Any, get_args
 
 from crosstraj.errors import BadInput, unknown
-from crosstraj.experiments.plan import Judged, Values
+from crosstraj.experiments.plan import Judged, Value, Values
 
 TABLES = {
     "returns": "unseen and seen return, area under the curve, health, by variant and game",
     "paired": "relative gain of each variant over `baseline`, by pairs of game and seed",
     "split": "gain of variants `X split` or `X split Y` over variant `X joint`, by game",
+    "sweep": "held-out return over the value that `over` names, by method and game",
     "health": "spread, rank and clusters of the representation, and what they must be, by run",
     "about": "what codes are about, and what they hold beyond shortcuts, by game and variant",
     "ising": "return, silhouette and agreement with the true models, by number of clusters",
@@ -26,11 +27,12 @@ TABLES = {
 # Tables that read weights; `screen` reads them once, and remembers what it measured.
 WEIGHTS = ("ising", "samples", "maps", "course", "temperature")
 JUDGED = ("returns", "about")  # tables that hold one variant against each other
-ASKED = {  # by which tables a key is read
+ASKED: dict[str, tuple[str, ...]] = {  # by which tables a key is read
     "judge": JUDGED,
     "baseline": ("paired", "screen"),
     "beside": ("paired",),
     "look": ("paired",),
+    "over": ("sweep",),
 }
 # Tables that ask nothing of evaluations, and so of the levels these play.
 UNJUDGED = ("health", "about", "samples", "maps", "course")
@@ -42,10 +44,18 @@ def joint_of(variants: Iterable[str]) -> dict[str, str]:
     return {match[0]: f"{match[1]} joint" for match in found if match}
 
 
+def line_of(values: Values) -> str:
+    """The line of `sweep` that a variant is on: its method, and its preset where it has one."""
+    method, preset = str(values["method"]), str(values["preset"])
+    return method if preset == "default" else f"{method}:{preset}"
+
+
 def check_table(given: dict[str, Any], table: str, variants: dict[str, Values]) -> None:
     """Does the file say what its table needs, and nothing that only another one reads?"""
     if table == "split":
         _check_pairs(variants)
+    if table == "sweep":
+        _check_sweep(given.get("over"), variants)
     levels = given.get("levels", "unseen")
     if levels not in get_args(Judged):
         raise unknown("levels", levels, get_args(Judged))
@@ -95,6 +105,26 @@ def _check_levels(levels: str, variants: dict[str, Values]) -> None:
                 f"levels={levels!r}, but variant {name!r} is evaluated with evaluation.held_out="
                 f"{held_out!r}; make them equal, or set evaluation.held_out = 'both'"
             )
+
+
+def _check_sweep(over: str | None, variants: dict[str, Values]) -> None:
+    """Do the variants of a line differ in that value, and in nothing else?"""
+    if over is None:
+        raise BadInput("table = 'sweep' needs `over`: the value that variants differ in")
+    first: dict[str, str] = {}
+    places: dict[tuple[str, Value], str] = {}
+    for name, values in variants.items():
+        value, line = values.get(over), line_of(values)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise BadInput(f"variant {name!r} gives no number for over = {over!r}; give it one")
+        other = first.setdefault(line, name)
+        if {**values, over: 0} != {**variants[other], over: 0}:
+            raise BadInput(
+                f"variants {other!r} and {name!r} are both of {line} and differ in more than "
+                f"over = {over!r}; make all else equal"
+            )
+        if (twin := places.setdefault((line, value), name)) != name:
+            raise BadInput(f"variants {twin!r} and {name!r} have the same {over}; leave one out")
 
 
 def _check_pairs(variants: Iterable[str]) -> None:

@@ -20,12 +20,14 @@ from crosstraj.experiments.tables.results import Result, read_result
 from crosstraj.experiments.tables.returns import returns
 from crosstraj.experiments.tables.screen import screen
 from crosstraj.experiments.tables.split import split
+from crosstraj.experiments.tables.sweep import sweep
 
 Maker = Callable[[Experiment, list[Result], Path], list[Path]]
 MAKERS: dict[str, Maker] = {  # those of kinds.TABLES
     "returns": returns,
     "paired": paired,
     "split": split,
+    "sweep": sweep,
     "health": health,
     "about": about,
     "ising": ising,

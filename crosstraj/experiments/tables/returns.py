@@ -17,7 +17,7 @@ from crosstraj.report.statistics import Spread, finite_spread
 
 HEALTH = shorts(  # newest value; shown where a run has it
     *("view_cosine", "code_entropy", "code_entropy_random", "feature_rank", "objective_kl"),
-    *("gradient_ratio", "feature_std"),
+    *("gradient_ratio", "feature_std", "policy_steps"),
 )
 
 PRICE = ("processor-hours", "area over random per hour")  # shown where runs have counted them

@@ -150,31 +150,40 @@ def test_a_dead_holder_is_seen_on_this_machine_alone() -> None:
     child.communicate()
 
 
-def test_a_holder_that_hears_nothing_lets_go_before_another_may_begin() -> None:
+def test_a_holder_that_hears_nothing_lets_go_before_another_may_begin(clock: Clock) -> None:
+    """Each renewal costs a rest, and while nobody answers the longest wait for an answer, too."""
     registry = Registry(1.0)
     held = granted(registry.claim(myself("run", "driver")))
-    let_go, reachable = threading.Event(), threading.Event()
+    let_go, reachable, renewed = threading.Event(), threading.Event(), threading.Semaphore(0)
     reachable.set()
 
     def ask(method: str, *arguments: Any) -> Any:
+        clock.now += owners.RENEW
         if not reachable.is_set():
+            clock.now += owners.ANSWER
             raise TimeoutError
-        return getattr(registry, method)(*arguments)
+        answer = getattr(registry, method)(*arguments)
+        renewed.release()
+        return answer
 
-    with Lease(ask, held, time.monotonic(), 1.0, let_go.set) as lease:
-        assert not let_go.wait(1.5)  # it is renewed
+    with Lease(ask, held, clock.now, 1.0, let_go.set) as lease:
+        for _ in range(15):  # half as long again as it lasts
+            assert renewed.acquire(timeout=60)
+        assert not let_go.is_set()
         reachable.clear()
-        assert let_go.wait(5)
+        assert let_go.wait(60)
         assert lease.lost.is_set()
         assert not registry.claim(SECOND).granted
+        clock.now += 1
+        granted(registry.claim(SECOND))
 
 
-def test_a_lease_hands_on_the_wish_to_stop_and_is_free_afterwards() -> None:
+def test_a_lease_hands_on_the_wish_to_stop_and_is_free_afterwards(clock: Clock) -> None:
     registry = Registry(1.0)
     held = granted(registry.claim(FIRST))
     ask = lambda method, *arguments: getattr(registry, method)(*arguments)  # noqa: E731
-    with Lease(ask, held, time.monotonic(), 1.0, lambda: None) as lease:
+    with Lease(ask, held, clock.now, 1.0, lambda: None) as lease:
         registry.stop("driver")
-        assert lease.stop.wait(5)
+        assert lease.stop.wait(60)
         assert not lease.lost.is_set()
     assert registry.close()

@@ -96,7 +96,10 @@ def test_what_is_not_finished_is_in_no_mean_over_games(table: str, tmp_path: Pat
 
 @pytest.mark.parametrize(
     "name",
-    ["learn_steps", "learn_rate", "health", "learn", "learn_1m", "recipe", "situations_small"],
+    [
+        *("learn_steps", "learn_rate", "learn", "learn_1m", "health", "situations_small"),
+        *("recipe", "recipe_2m", "recipe_games"),
+    ],
 )
 def test_the_tables_in_results_are_those_of_the_logs_kept_there(name: str, tmp_path: Path) -> None:
     """Without any run directory, as in a fresh clone."""
