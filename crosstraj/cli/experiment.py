@@ -21,6 +21,7 @@ from crosstraj.experiments.tables.kinds import WEIGHTS
 if TYPE_CHECKING:
     from crosstraj.experiments.jobs import Job
     from crosstraj.experiments.processes import Failed
+    from crosstraj.experiments.tables.decision import Decision
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,9 @@ def experiment(arguments: list[str]) -> None:
         from crosstraj.experiments.cost import forecast, rates
 
         known = rates([given.runs, given.kept])
-        print(forecast(wanted, known, given.cores or usable_cores(), given.price))
+        for title, some in stages(plan, wanted, given):
+            print(title, end="")
+            print(forecast(some, known, given.cores or usable_cores(), given.price))
     elif given.random:
         print("\n".join(play_at_random(plan, wanted)))
     else:
@@ -131,7 +134,7 @@ def run_and_tabulate(
     from crosstraj.experiments.jobs import keep
     from crosstraj.experiments.tables.make import make_table
 
-    trouble = None if given.table else run(plan, wanted, given)
+    trouble = None if given.table else run_in_stages(plan, wanted, given)
     if plan.table == "paired" and not given.table:
         play_at_random(plan, wanted)  # what its gains are measured by
     if given.keep:
@@ -140,6 +143,45 @@ def run_and_tabulate(
         print(path)
     if trouble is not None:
         raise trouble
+
+
+def stages(
+    plan: Experiment, wanted: "list[Job]", given: ExperimentArguments
+) -> list[tuple[str, "list[Job]"]]:
+    """The runs up to the look and those after it, with titles; a part or a trial has no look."""
+    if plan.look is None or given.only or plan.scale < 1:
+        return [("", wanted)]
+    first = plan.seeds[: plan.look.seeds]
+    early = [job for job in wanted if job.planned.seed in first]
+    late = [job for job in wanted if job.planned.seed not in first]
+    title = f"after {plan.look.seeds} seeds"
+    return [(f"up to the look {title}:\n", early), ("\nafter it, if it says so:\n", late)]
+
+
+def run_in_stages(
+    plan: Experiment, wanted: "list[Job]", given: ExperimentArguments
+) -> "Failed | None":
+    """Run what is wanted, and beyond the look of the file only if its rule says to go on."""
+    early, *late = [some for _, some in stages(plan, wanted, given)]
+    trouble = run(plan, early, given)
+    for rest in late:
+        decision = decide(plan, early)
+        print(decision.words.replace("**", ""))
+        if trouble is not None or decision.says != "go on":
+            return trouble
+        trouble = run(plan, rest, given)
+    return trouble
+
+
+def decide(plan: Experiment, early: "list[Job]") -> "Decision":
+    """What the rule says of the runs up to the look, which random play is measured for first."""
+    from crosstraj.experiments.tables.decision import at_look, compared
+    from crosstraj.experiments.tables.results import read_result
+
+    assert plan.look is not None
+    play_at_random(plan, early)
+    results = [read_result(job, plan.levels) for job in early]
+    return at_look(plan, plan.look, compared(plan, results, plan.baseline)[plan.look.variant])
 
 
 def run(plan: Experiment, wanted: "list[Job]", given: ExperimentArguments) -> "Failed | None":

@@ -11,6 +11,7 @@
     judge = "T = 2"                 # the variant that `returns` or `about` holds against each other
     baseline = "frozen"             # the variant that `paired` or `screen` holds all others against
                                     # (a rule for stopping `paired` early, [look]: see look.py)
+    beside = ["untrained"]          # further baselines, which `paired` shows without a claim
     over = "objective.keypoints"    # the value that `sweep` draws returns over
     levels = "unseen"               # what tables judge by: unseen, the default, or validation
     quick = 0.01                    # the --scale of --quick: a trial within minutes
@@ -57,6 +58,7 @@ KEYS: dict[str, type] = {
     "table": str,
     "judge": str,
     "baseline": str,
+    "beside": list,
     "over": str,
     "levels": str,
     "look": dict,
@@ -67,8 +69,8 @@ KEYS: dict[str, type] = {
     "variants": dict,
 }
 OPTIONAL = (
-    *("methods", "table", "judge", "baseline", "over", "levels", "look", "experts", "quick"),
-    *("cluster", "base", "variants"),
+    *("methods", "table", "judge", "baseline", "beside", "over", "levels", "look", "experts"),
+    *("quick", "cluster", "base", "variants"),
 )
 RESERVED = {
     "env": "games",
@@ -137,6 +139,7 @@ def _experiment(given: dict[str, Any]) -> Experiment:
         quick,
         given.get("judge", ""),
         given.get("baseline", ""),
+        _listed("beside", given["beside"], str) if "beside" in given else (),
         given.get("levels", "unseen"),
         _look(given, variants),
         given.get("experts", {}),
@@ -156,7 +159,8 @@ def _look(given: dict[str, Any], variants: dict[str, Values]) -> Look | None:
     for key, kind in KINDS.items():
         _check_type(f"look.{key}", stated.get(key), kind)
     look = Look(**stated)
-    look.check([name for name in variants if name != given["baseline"]], len(given["seeds"]))
+    baselines = (given["baseline"], *given.get("beside", ()))
+    look.check(variants, baselines, len(given["games"]), len(given["seeds"]))
     return look
 
 

@@ -59,6 +59,7 @@ class Experiment:
     quick: float | None = None  # the scale of a trial within minutes
     judge: str = ""  # the variant that is held against each other; none
     baseline: str = ""  # the variant that all others are paired with; none
+    beside: tuple[str, ...] = ()  # further baselines, which decide nothing
     levels: Judged = "unseen"  # what variants are judged by, beside the levels they trained on
     look: Look | None = None  # a rule for stopping early
     experts: dict[str, str] = field(default_factory=dict)  # the run that `screen` plays, by game

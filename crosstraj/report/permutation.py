@@ -3,6 +3,15 @@
 A run and the baseline's run of the same game and seed are a pair: they play the same levels. The
 gain of a pair is (R_variant - R_baseline) / (mean R_baseline - R_random), in shares of what the
 baseline has learnt in this game, so that no game counts for more because its returns are larger.
+
+What is shown and what is excluded follows from one test: the signs of gains less d are flipped,
+and the d that it does not reject are the interval. It assumes that the gains of pairs are
+independent and symmetric around d, and nothing of their shape. In simulations with three or five
+seeds of three games (tests/report/test_permutation.py) it holds the true gain in 95 % of
+comparisons, also where one game is far noisier than another; in more where games differ in their
+gain; in 90 % where gains are as skew as waiting times. The percentile interval of a bootstrap,
+which is shown beside it, is too narrow for so few seeds: it holds the true gain in 74 to 90 %, so
+nothing is decided by it.
 """
 
 import math
@@ -10,8 +19,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from crosstraj.report.statistics import CONFIDENCE, Estimate, Matrix, bootstrap
+from crosstraj.report.statistics import CONFIDENCE, NAN, Estimate, Matrix, bootstrap
 
 Returns = Mapping[str, Mapping[int, float]]  # game -> seed -> raw return
 
@@ -30,6 +40,9 @@ class Pairs(NamedTuple):
 class Verdict(NamedTuple):
     gain: Estimate  # mean over games and seeds, with the interval of a bootstrap over seeds
     p: float  # two-sided, of the sign-flip test; NaN where there is no pair
+    level: float  # the p that counts
+    low: float  # of the gains that the test does not reject at this level; NaN: one seed, or none
+    high: float
     by_game: dict[str, float]  # mean over seeds
     pairs: int
     left_out: dict[str, str]
@@ -64,54 +77,99 @@ def pair(ours: Returns, baseline: Returns, chance: Mapping[str, float]) -> Pairs
     return Pairs([*columns], seeds if columns else [], table, left_out)
 
 
-def verdict(ours: Returns, baseline: Returns, chance: Mapping[str, float]) -> Verdict:
+def verdict(
+    ours: Returns, baseline: Returns, chance: Mapping[str, float], level: float = LEVEL
+) -> Verdict:
     """What a variant gains over the baseline, and how sure that is."""
     pairs = pair(ours, baseline, chance)
     if not pairs.games:
-        return Verdict(Estimate(math.nan), math.nan, {}, 0, pairs.left_out)
+        return Verdict(Estimate(NAN), NAN, level, NAN, NAN, {}, 0, pairs.left_out)
     by_game = dict(zip(pairs.games, pairs.gain.mean(0).tolist(), strict=True))
     gain = bootstrap([pairs.gain], lambda table: np.array([table.mean()]))[0]
-    return Verdict(gain, sign_flip(pairs.gain), by_game, pairs.gain.size, pairs.left_out)
+    # One seed in many games says nothing of what another seed would do.
+    limits = not_rejected(pairs.gain, level) if len(pairs.seeds) > 1 else (NAN, NAN)
+    p = sign_flip(pairs.gain)
+    return Verdict(gain, p, level, *limits, by_game, pairs.gain.size, pairs.left_out)
 
 
 def sign_flip(gain: Matrix) -> float:
     """Two-sided p-value of the mean gain [seed, game] if each pair could as well be the other way.
 
-    Signs are flipped pair by pair, so games are never mixed. Of at most 2^15 patterns all are gone
-    through; otherwise as many are drawn, and the pattern that was found counts as one of them.
+    Signs are flipped pair by pair, so games are never mixed.
     """
     flat = gain.ravel()
-    if 2**flat.size <= EXACT:
-        bits = np.arange(2**flat.size)[:, None] >> np.arange(flat.size) & 1
-        found = 0
-    else:
-        bits = np.random.default_rng(SEED).integers(0, 2, (EXACT, flat.size))
-        found = 1
-    sums = np.abs((1 - 2 * bits) @ flat)
+    sums = np.abs((1 - 2 * patterns(flat.size)) @ flat)
     # Equal sums may differ in their last bits, by the order in which they are added.
-    as_far = int((sums >= abs(flat.sum()) - 1e-9 * np.abs(flat).sum()).sum())
-    return (as_far + found) / (len(bits) + found)
+    as_far = sums >= abs(flat.sum()) - 1e-9 * np.abs(flat).sum()
+    return float(as_far.mean())
 
 
-def is_shown(found: Verdict, level: float = LEVEL) -> bool:
-    """Is there a difference, by the test and by the interval alike?"""
-    return found.p <= level and not found.gain.low <= 0 <= found.gain.high
+def not_rejected(gain: Matrix, level: float = LEVEL) -> tuple[float, float]:
+    """The least and the largest d for which the test of gain - d has a p above the level.
+
+    Flipping some pairs takes the sum of gain - d as far as it was if d lies between the mean gain
+    of these pairs and that of all others. So the p of a d above the mean of all is the share of
+    patterns in which the larger of the two means is at least d: the limits are quantiles of these
+    means, and infinite where there are too few patterns for any d to be rejected.
+    """
+    flat = gain.ravel()
+    flipped = patterns(flat.size)
+    count, total = flipped.sum(1), flipped @ flat
+    both = (count > 0) & (count < flat.size)  # otherwise the pattern is as far whatever d is
+    flips, others = np.maximum(count, 1), np.maximum(flat.size - count, 1)
+    means = np.array([total / flips, (flat.sum() - total) / others])
+    low = np.where(both, means.min(0), -np.inf)
+    high = np.where(both, means.max(0), np.inf)
+    rejected = int(level * len(flipped))  # patterns that are as far, at most, where d is rejected
+    return float(np.sort(low)[rejected]), float(np.sort(high)[-1 - rejected])
 
 
-def in_words(variant: str, baseline: str, found: Verdict, level: float = LEVEL) -> str:
+def patterns(pairs: int) -> NDArray[np.int64]:
+    """Which pairs are flipped [pattern, pair], none of them in the first pattern.
+
+    Of at most 2^15 patterns there are all; otherwise as many are drawn beside the first.
+    """
+    if 2**pairs <= EXACT:
+        return np.arange(2**pairs)[:, None] >> np.arange(pairs) & 1
+    drawn = np.random.default_rng(SEED).integers(0, 2, (EXACT, pairs))
+    return np.concatenate([np.zeros_like(drawn[:1]), drawn])
+
+
+def is_shown(found: Verdict) -> bool:
+    """Is there a difference? Never of one seed, which has no limits."""
+    return found.p <= found.level and math.isfinite(found.low + found.high)
+
+
+def in_words(variant: str, baseline: str, found: Verdict) -> str:
     """What may be said: a gain or loss that is shown, or which gains are excluded; never "none"."""
-    value, low, high = (f"{100 * entry:+.1f} %" for entry in found.gain)
+    said = measured(variant, baseline, found)
+    if not found.pairs:
+        return said
+    if math.isnan(found.high):
+        return f"{said}; one seed has no interval, so nothing is shown and nothing excluded."
+    if is_shown(found):
+        return f"{said}: a {'gain' if found.gain.value > 0 else 'loss'} is shown."
+    if math.isinf(found.high):
+        return f"{said}: so few pairs can show nothing and exclude nothing."
+    return (
+        f"{said}: no gain is shown; a gain above {100 * found.high:.1f} % is excluded at "
+        f"{sure(found.level)} at this budget."
+    )
+
+
+def measured(variant: str, baseline: str, found: Verdict) -> str:
+    """The figures alone, without what they show."""
     if not found.pairs:
         return f"{variant}: no pair with {baseline} yet, so nothing can be said."
-    sure, said = f"{CONFIDENCE:.0%}".replace("%", " %"), f"{variant} over {baseline}: {value}"
-    if math.isnan(found.gain.low):
-        return f"{said}; one seed has no interval, so nothing is shown and nothing excluded."
-    said += f" ({sure} interval {low} to {high}, p = {found.p:.2g}, {found.pairs} pairs)"
-    if is_shown(found, level):
-        return f"{said}: a {'gain' if found.gain.value > 0 else 'loss'} is shown."
-    if found.gain.high <= 0:
-        return f"{said}: no gain is shown; any gain is excluded at {sure} at this budget."
+    said = f"{variant} over {baseline}: {100 * found.gain.value:+.1f} %"
+    if math.isnan(found.high):
+        return said
+    low, high = (f"{100 * limit:+.1f} %" for limit in (found.low, found.high))
     return (
-        f"{said}: no gain is shown; a gain above {100 * found.gain.high:.1f} % is excluded at "
-        f"{sure} at this budget."
+        f"{said} ({sure(found.level)} interval {low} to {high}, p = {found.p:.2g}, "
+        f"{found.pairs} pairs)"
     )
+
+
+def sure(level: float) -> str:
+    return f"{100 * (1 - level):.3g} %"

@@ -22,6 +22,7 @@ from crosstraj.runs.codec import State
 from crosstraj.runs.lock import NAME as LOCK
 from crosstraj.runs.lock import disown, own
 from crosstraj.runs.log import Log, Warn, plain_number
+from crosstraj.runs.made_by import sign
 
 LOGS = ("metrics.jsonl", "timing.jsonl", "episodes.jsonl")
 
@@ -183,6 +184,7 @@ class Run:
             _settle_config(
                 self.directory / "config.json", self.config, self.facts["identity"], extend=True
             )
+        self._try("the version of the code", lambda: sign(self.directory))
         return state if path else None
 
     def saved_fact(self, name: str) -> Any:
@@ -273,7 +275,8 @@ def _settle_config(
         if budget >= config["frames"] or not extend:
             return known
         identity = known
-    text = json.dumps({"format": FORMAT, "identity": identity, "config": config}, indent=1)
+    whole = (found or {}) | {"format": FORMAT, "identity": identity, "config": config}
+    text = json.dumps(whole, indent=1)
     disk.write_whole(path, text.encode())
     return identity
 

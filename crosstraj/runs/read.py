@@ -64,6 +64,7 @@ def as_kept(directory: Path) -> bytes:
     values = stored(directory)
     config = without_place(values["config"])
     first = {"row": "run", "format": values["format"], "config": config}
+    first |= {"code": values["code"]} if "code" in values else {}
     times = [{"row": "timing", **row} for row in timing(directory)]
     if not times:
         raise ValueError("timing.jsonl is missing, or empty")

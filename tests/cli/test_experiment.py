@@ -15,12 +15,13 @@ from crosstraj.cli import experiment
 from crosstraj.cli.experiment import default_out
 from crosstraj.cli.main import main
 from crosstraj.errors import BadInput
+from crosstraj.experiments.jobs import Job
 from crosstraj.experiments.kept import kept_files
 from crosstraj.experiments.plan import Experiment
 from tests.conftest import TINY
 from tests.experiments.files import SMALL, without, write
 from tests.experiments.tables.ising_rows import STUDY
-from tests.experiments.tables.runs import PPO, plan_of
+from tests.experiments.tables.runs import PPO, fill, judged, plan_of, update
 
 
 def test_quick_is_the_scale_that_the_file_names(
@@ -263,3 +264,79 @@ def test_a_paired_table_is_made_after_random_play_was_measured(
     places = ["--runs", str(tmp_path / "runs"), "--kept", str(tmp_path / "kept")]
     experiment.experiment([str(write(tmp_path, text)), *places, *words])
     assert seen == ["run", "random"] * played + ["table"]
+
+
+LOOKED_AT = """
+name = "final"
+title = "A final"
+reproduces = "Nothing."
+frames = 100
+games = ["bigfish", "coinrun", "starpilot"]
+seeds = [10, 11, 12, 13, 14]
+methods = ["ppo"]
+table = "paired"
+baseline = "base"
+
+[variants.base]
+
+[variants.ours]
+policy.discount = 0.9
+
+[look]
+variant = "ours"
+seeds = 3
+success = 0.005
+futility = 0.1
+"""
+
+
+@pytest.mark.parametrize(
+    ("scores", "words", "seeds", "says"),
+    [
+        ({10: 11.0, 11: 12.0, 12: 11.5}, (), [10, 11, 12], "stop: a gain is shown"),
+        ({10: 12.0, 11: 9.0, 12: 10.0}, (), [10, 11, 12, 13, 14], "go on to the end"),
+        ({10: 10.0, 11: 10.1, 12: 9.9}, (), [10, 11, 12], "stop: more runs would not find"),
+        ({10: 11.0, 11: 12.0}, (), [10, 11, 12], "3 of 9 pairs are not finished"),
+        ({}, ("--only", "ours"), [10, 11, 12, 13, 14], ""),
+        ({}, ("--scale", "0.8"), [10, 11, 12, 13], ""),
+    ],
+)
+def test_a_whole_experiment_stops_at_its_look_if_the_rule_says_so(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    scores: dict[int, float],
+    words: tuple[str, ...],
+    seeds: list[int],
+    says: str,
+) -> None:
+    ran: list[int] = []
+
+    def run(_: Experiment, jobs: list[Job], __: object) -> None:
+        for job in jobs:
+            seed = job.planned.seed
+            ran.append(seed)
+            score = scores.get(seed) if job.planned.variant == "ours" else 10.0
+            fill(job, [update(100), judged(100, score)] if score else [update(50)])
+
+    monkeypatch.setattr(experiment, "run", run)
+    monkeypatch.setattr(experiment, "play_at_random", lambda *_: [])
+    monkeypatch.setattr("crosstraj.experiments.tables.results.read_chance", lambda *_: 0.0)
+    places = ["--runs", str(tmp_path / "runs"), "--kept", str(tmp_path / "kept")]
+    path = write(tmp_path, LOOKED_AT)
+    experiment.experiment([str(path), *places, "--out", str(tmp_path / "out"), *words])
+    assert sorted(set(ran)) == seeds
+    assert says in capsys.readouterr().out
+
+
+def test_a_dry_run_has_the_hours_up_to_the_look_and_after_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    places = ["--runs", str(tmp_path / "runs"), "--kept", str(tmp_path / "kept")]
+    experiment.experiment([str(write(tmp_path, LOOKED_AT)), *places, "--dry-run"])
+    early, late = capsys.readouterr().out.split("after it, if it says so:")
+    assert "up to the look after 3 seeds:" in early
+    assert "18 would run" in early
+    assert "12 would run" in late
+    assert "s13" in late
+    assert "s13" not in early

@@ -10,10 +10,11 @@ from crosstraj.config.methods import METHODS
 from crosstraj.experiments.file import read
 from tests.experiments.files import FILES, SMALL, without, write
 
-PAIRED = SMALL.replace("seeds", "table = 'paired'\nbaseline = 'ppo narrow'\nseeds")
+PAIRED = SMALL.replace("seeds = [0, 3]", "seeds = [0, 1, 2, 3, 4]\ntable = 'paired'")
+PAIRED = PAIRED.replace("table =", "baseline = 'ppo narrow'\ntable =")
 SWEEP = SMALL.replace("seeds", "table = 'sweep'\nover = 'policy.epochs'\nseeds")
 SWEEP = SWEEP.replace("procgen.train_levels = 50\n", "")
-LOOK = "\n[look]\nvariant = 'ppo wide'\nseeds = 1\nsuccess = 0.005\nfutility = 0.1\n"
+LOOK = "\n[look]\nvariant = 'ppo wide'\nseeds = 4\nsuccess = 0.008\nfutility = 0.1\n"
 
 
 def test_runs_are_the_product_and_seeds_come_last(tmp_path: Path) -> None:
@@ -107,10 +108,33 @@ def test_the_check_that_all_methods_train_has_every_method() -> None:
         (SMALL.replace("seeds", "levels = 'validation'\nseeds"), "held_out = 'both'"),
         (SMALL.replace("seeds", "judge = 'frozen'\ntable = 'health'\nseeds"), "leave it out"),
         (SMALL + LOOK, "look is for table = 'paired', and this is 'returns'; leave it out"),
+        (
+            SMALL.replace("seeds", "beside = ['frozen']\nseeds"),
+            "beside is for table = 'paired', and this is 'returns'; leave it out",
+        ),
+        (PAIRED.replace("table", "beside = ['frosen']\ntable"), "did you mean 'frozen'?"),
+        (
+            PAIRED.replace("table", "beside = ['ppo narrow']\ntable"),
+            "unknown variant for beside 'ppo narrow'",
+        ),
+        (
+            PAIRED.replace("table", "beside = ['ppo wide']\ntable") + LOOK,
+            "unknown variant for look 'ppo wide'",
+        ),
         (PAIRED + LOOK.replace("'ppo wide'", "'ppo wild'"), "did you mean 'ppo wide'?"),
         (PAIRED + LOOK.replace("'ppo wide'", "'ppo narrow'"), "unknown variant for look"),
-        (PAIRED + LOOK.replace("seeds = 1", "seeds = 2"), "less than the 2 seeds there are"),
-        (PAIRED + LOOK.replace("0.005", "0.05"), "look.success=0.05: must be above 0"),
+        (PAIRED + LOOK.replace("seeds = 4", "seeds = 5"), "less than the 5 seeds there are"),
+        (PAIRED + LOOK.replace("seeds = 4", "seeds = 1"), "one seed shows nothing"),
+        (PAIRED + LOOK.replace("0.008", "0.05"), "look.success=0.05: must be above 0"),
+        (
+            PAIRED + LOOK.replace("0.008", "0.007"),
+            "look.success=0.007: 4 seeds of 2 games have a p of 0.0078 at least, so this look could"
+            " never stop for success; raise look.success or look.seeds, or take more games",
+        ),
+        (
+            PAIRED + "seeds = [1]\n" + LOOK.replace("ppo wide", "frozen"),
+            "variants.frozen.seeds: a look is at all pairs",
+        ),
         (PAIRED + LOOK.replace("0.1", "1"), "look.futility=1: must be a number with a point"),
         (PAIRED + LOOK.replace("futility", "futile"), "did you mean 'futility'?"),
         (SMALL + 'games = ["maze"]', "variants.frozen.games: 'maze' is not in games above"),

@@ -15,6 +15,7 @@ from crosstraj.learning.display import stage
 from crosstraj.learning.load import Trained, load, read_config, read_weights
 from crosstraj.runs import agent_files, checkpoint
 from crosstraj.runs.log import plain_number, read_rows
+from crosstraj.runs.made_by import codes_of
 
 CLIP, ONNX, LOG, CARD = "clip.webp", "model.onnx", "metrics.jsonl", "README.md"
 SCENE = Scene(seen=2, unseen=2, steps=300, fps=15, greedy=False, seed=0, step=None, clusters=True)
@@ -77,11 +78,13 @@ def _onnx(trained: Trained) -> bytes:
 
 
 def facts_of(run: Path, frames: int) -> dict[str, Any]:
-    """What a card says of the machine that trained these weights."""
+    """What a card says of the machine and the code that trained these weights."""
     facts: dict[str, Any] = agent_files.facts_of(run) if agent_files.is_ours(run) else {}
     for place in (run / "checkpoints", run / "snapshots"):
         if (place / f"step-{frames}").is_dir():
             facts = checkpoint.facts_of(place / f"step-{frames}")
+    if codes := codes_of(run):
+        facts = facts | {"code": ", ".join(codes)}
     return {name: facts[name] for name in SAID if name in facts}
 
 

@@ -15,7 +15,7 @@ from crosstraj.report.document import Block, Heading, Items, Table, Text, markdo
 from crosstraj.runs.shipped import random_return
 
 SPLITS = ("seen", "unseen", "validation")
-SAID = ("torch", "python", "machine", "cpu", "threads", "kernels", "bfloat16")  # of a machine
+SAID = ("torch", "python", "machine", "cpu", "threads", "kernels", "bfloat16", "code")
 
 
 class Subject(NamedTuple):

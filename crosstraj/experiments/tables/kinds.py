@@ -27,6 +27,13 @@ TABLES = {
 # Tables that read weights; `screen` reads them once, and remembers what it measured.
 WEIGHTS = ("ising", "samples", "maps", "course", "temperature")
 JUDGED = ("returns", "about")  # tables that hold one variant against each other
+ASKED: dict[str, tuple[str, ...]] = {  # by which tables a key is read
+    "judge": JUDGED,
+    "baseline": ("paired", "screen"),
+    "beside": ("paired",),
+    "look": ("paired",),
+    "over": ("sweep",),
+}
 # Tables that ask nothing of evaluations, and so of the levels these play.
 UNJUDGED = ("health", "about", "samples", "maps", "course")
 
@@ -54,13 +61,7 @@ def check_table(given: dict[str, Any], table: str, variants: dict[str, Values]) 
         raise unknown("levels", levels, get_args(Judged))
     if table not in UNJUDGED:
         _check_levels(levels, variants)
-    asked: tuple[tuple[str, tuple[str, ...]], ...] = (
-        ("judge", JUDGED),
-        ("baseline", ("paired", "screen")),
-        ("look", ("paired",)),
-        ("over", ("sweep",)),
-    )
-    for key, only in asked:
+    for key, only in ASKED.items():
         if key in given and table not in only:
             tables = " or ".join(map(repr, only))
             raise BadInput(f"{key} is for table = {tables}, and this is {table!r}; leave it out")
@@ -71,6 +72,10 @@ def check_table(given: dict[str, Any], table: str, variants: dict[str, Values]) 
         raise BadInput(
             f"table = {table!r} needs `baseline`: the variant to hold all others against"
         )
+    for name in given.get("beside", ()):
+        others = [variant for variant in variants if variant != given["baseline"]]
+        if name not in others:
+            raise unknown("variant for beside", name, others)
     _check_experts(given, table)
     if table == "about" and "judge" not in given:
         raise BadInput("table = 'about' needs `judge`: the variant to hold against shortcuts")

@@ -1,5 +1,6 @@
 """What the pages of all tables share: the heading, runs that could not be read, and the files."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 from crosstraj.experiments.plan import Experiment
 from crosstraj.experiments.tables.results import Result
 from crosstraj.report.document import as_json
+from crosstraj.runs.made_by import codes_of
 
 
 def heading(plan: Experiment, results: list[Result]) -> str:
@@ -24,7 +26,17 @@ def heading(plan: Experiment, results: list[Result]) -> str:
     ]
     if plan.scale < 1:
         lines[-1] += f" A trial at scale {plan.scale:g} of the whole, no result."
+    lines[-1] += versions(results)
     return "\n".join(lines)
+
+
+def versions(results: Sequence[Result]) -> str:
+    """Which versions of the code made the runs, where these are several."""
+    runs = Counter(code for result in results for code in set(codes_of(Path(result.directory))))
+    named = ", ".join(f"{code} ({count})" for code, count in sorted(runs.items()))
+    return (
+        f" Several versions of the code made them (runs of each): {named}." if len(runs) > 1 else ""
+    )
 
 
 def unreadable(results: Sequence[Result]) -> list[str]:

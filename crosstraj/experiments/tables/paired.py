@@ -1,10 +1,10 @@
 """The table `paired`: what each variant gains over the baseline, pair by pair, and in words."""
 
-from collections.abc import Mapping, Sequence
+import math
 from pathlib import Path
 
-from crosstraj.experiments.look import Look
 from crosstraj.experiments.plan import Experiment
+from crosstraj.experiments.tables.decision import at_look, compared, unclaimed
 from crosstraj.experiments.tables.page import heading, write_page
 from crosstraj.experiments.tables.results import Result
 from crosstraj.experiments.tables.returns import by_cell, details, draw, notes
@@ -14,10 +14,10 @@ from crosstraj.report.document import marked_table
 from crosstraj.report.permutation import (
     EXACT,
     LEVEL,
-    Returns,
     Verdict,
     in_words,
     is_shown,
+    measured,
     verdict,
 )
 from crosstraj.report.statistics import RESAMPLES, Estimate, spread
@@ -27,10 +27,18 @@ MEANING = (
     "R_baseline - R_random), paired by game and seed (means over the paired seeds); R_random is "
     "the return of random play on the same kind of levels (results/random). In brackets "
     "the 95 % percentile interval of a bootstrap "
-    f"over seeds within each game ({RESAMPLES:,} resamples). p: two-sided sign-flip permutation "
+    f"over seeds within each game ({RESAMPLES:,} resamples), which is too narrow for a handful of "
+    "seeds and decides nothing. p: two-sided sign-flip permutation "
     f"test over the pairs, by all patterns of signs where there are at most {EXACT:,}, otherwise "
-    "by as many drawn with a fixed seed. A difference is shown, and in bold, where p is at most "
-    ".05 and the interval is on one side of zero. Seeds that a game lacks are left out of all."
+    "by as many drawn with a fixed seed. Not rejected: the gains that this test does not reject if "
+    "each pair's is taken to lie symmetrically around them; all others are excluded. A difference "
+    "is shown, and in bold, where a claim may be made, there are two seeds at least, and p is at "
+    "most {level:.2g}. Seeds that a game lacks are left out of all."
+)
+
+BESIDE = (
+    "Beside it, and deciding nothing, the same statistic over a further baseline, in shares of "
+    "what that one has learnt: "
 )
 
 
@@ -38,21 +46,23 @@ def paired(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
     """Gains over the baseline in a table and in words, then everything by row."""
     cells = by_cell(results)
     games = list(dict.fromkeys(game for _, game in cells))
-    chance = {result.game: result.chance for result in results}
-    baseline = returns_of(cells, plan.baseline, games)
-    found = {
-        variant: verdict(returns_of(cells, variant, games), baseline, chance)
-        for variant in dict.fromkeys(variant for variant, _ in cells)
-        if variant != plan.baseline
-    }
+    pairs = compared(plan, results, plan.baseline)
     level = LEVEL - (plan.look.success if plan.look else 0)  # what the look may take is taken here
-    said = [f"- {in_words(variant, plan.baseline, one, level)}" for variant, one in found.items()]
-    parts = [heading(plan, results), gains(plan.baseline, games, found, level), "\n".join(said)]
+    found = {variant: verdict(*one, level=level) for variant, one in pairs.items()}
+    silent = {variant: unclaimed(plan, variant, one) for variant, one in pairs.items()}
+    parts = [heading(plan, results), gains(plan.baseline, games, found, silent)]
+    parts += [sentences(plan.baseline, found, silent)]
     if plan.look:
-        early = at_look(plan.look, plan.seeds, returns_of(cells, plan.look.variant, games))
-        before = at_look(plan.look, plan.seeds, baseline)
-        parts.append(look_in_words(plan.look, plan.baseline, early, before, chance))
-    parts += [ground(plan.baseline, baseline, chance), MEANING, *left_out(found)]
+        parts.append(at_look(plan, plan.look, pairs[plan.look.variant]).words)
+    beside = {baseline: found_beside(plan, results, baseline) for baseline in plan.beside}
+    for baseline, others in beside.items():
+        silent = dict.fromkeys(others, f"{plan.baseline} alone decides")
+        parts += [f"{BESIDE}{baseline}.", gains(baseline, games, others, silent)]
+        parts += [sentences(baseline, others, silent)]
+    chance = {result.game: result.chance for result in results}
+    returns = {b: returns_of(cells, b, games) for b in (plan.baseline, *plan.beside)}
+    parts += [ground(baseline, scores, chance) for baseline, scores in returns.items()]
+    parts += [MEANING.format(level=level), *left_out({plan.baseline: found} | beside)]
     parts += [details(cells, plan.levels), notes(results, plan.levels)]
     values = {
         "experiment": plan.name,
@@ -61,52 +71,55 @@ def paired(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
         "levels": plan.levels,
         "random": chance,
         "verdicts": found,
+        "beside": beside,
         "runs": results,
     }
     return [*write_page(out, parts, values), draw(plan, cells, out / "figure.png")]
 
 
-def at_look(look: Look, seeds: Sequence[int], returns: Returns) -> Returns:
-    """The returns of the seeds that the look is at."""
-    first = seeds[: look.seeds]
-    return {game: {s: r for s, r in row.items() if s in first} for game, row in returns.items()}
+def found_beside(plan: Experiment, results: list[Result], baseline: str) -> dict[str, Verdict]:
+    """What the variants that are no baseline gain over one that decides nothing."""
+    return {
+        variant: verdict(*one)
+        for variant, one in compared(plan, results, baseline).items()
+        if variant not in (plan.baseline, *plan.beside)
+    }
 
 
-def look_in_words(
-    look: Look, baseline: str, ours: Returns, theirs: Returns, chance: Mapping[str, float]
+def sentences(baseline: str, found: dict[str, Verdict], silent: dict[str, str]) -> str:
+    """A line for each variant."""
+    return "\n".join(sentence(baseline, v, one, silent[v]) for v, one in found.items())
+
+
+def sentence(baseline: str, variant: str, found: Verdict, silent: str) -> str:
+    """What may be said of a variant, or its figures and why nothing is said of them."""
+    if silent and found.pairs:
+        return f"- {measured(variant, baseline, found)}; no claim: {silent}."
+    return f"- {in_words(variant, baseline, found)}"
+
+
+def gains(
+    baseline: str, games: list[str], found: dict[str, Verdict], silent: dict[str, str]
 ) -> str:
-    """What the rule says of the seeds that the look is at, or that it is too early for it."""
-    done = sum(len(row.keys() & theirs[game].keys()) for game, row in ours.items())
-    due = look.seeds * len(theirs)
-    said = (
-        f"**The look** at {look.variant} over {baseline} after {look.seeds} seeds, by the rule of "
-        f"the file: stop for success at p <= {look.success}, stop for futility where a gain above "
-        f"{100 * look.futility:g} % is excluded; otherwise p <= {LEVEL - look.success:g} counts at "
-        "the end. "
-    )
-    if done < due:
-        return f"{said}It is too early for it: {done} of {due} pairs are finished."
-    found = verdict(ours, theirs, chance)
-    if is_shown(found, look.success):
-        outcome = "stop: a difference is shown"
-    elif found.gain.high < look.futility:
-        outcome = "stop: more runs would not find a gain of that size"
-    else:
-        outcome = "go on to the end"
-    return f"{said}It says: **{outcome}** ({percent(*found.gain)} %, p = {found.p:.2g})."
-
-
-def gains(baseline: str, games: list[str], found: dict[str, Verdict], level: float) -> str:
-    """A line per variant: gain by game, gain of all with its interval, p, pairs."""
-    head = (f"gain over {baseline}, %", *games, "all games", "p", "pairs")
+    """A line per variant: gain by game, gain of all with both intervals, p, pairs."""
+    head = (f"gain over {baseline}, %", *games, "all games", "not rejected", "p", "pairs")
     lines = []
     for variant, one in found.items():
         shown = [percent(one.by_game[g]) if g in one.by_game else NONE for g in games]
         whole = percent(*one.gain) if one.pairs else NONE
         p = f"{one.p:.2g}" if one.pairs else NONE
-        whole = f"**{whole}**" if is_shown(one, level) else whole
-        lines.append([variant, *shown, whole, p, str(one.pairs)])
+        whole = f"**{whole}**" if is_shown(one) and not silent[variant] else whole
+        lines.append([variant, *shown, whole, limits(one), p, str(one.pairs)])
     return marked_table(head, lines)
+
+
+def limits(found: Verdict) -> str:
+    """The gains that are not excluded, in per cent."""
+    if math.isnan(found.low):
+        return NONE
+    if math.isinf(found.low):
+        return "any"
+    return f"{100 * found.low:+.1f} to {100 * found.high:+.1f}"
 
 
 def percent(*shares: float) -> str:
@@ -124,11 +137,12 @@ def ground(baseline: str, scores: dict[str, dict[int, float]], chance: dict[str,
     return marked_table(["game", "random play", baseline, "above random"], lines)
 
 
-def left_out(found: dict[str, Verdict]) -> list[str]:
-    """Games without a gain, and why, in words."""
+def left_out(found: dict[str, dict[str, Verdict]]) -> list[str]:
+    """Games without a gain over a baseline, and why, in words."""
     lines = [
-        f"- {variant}, {game}: left out, {why}"
-        for variant, one in found.items()
+        f"- {variant} over {baseline}, {game}: left out, {why}"
+        for baseline, verdicts in found.items()
+        for variant, one in verdicts.items()
         for game, why in one.left_out.items()
     ]
     return ["\n".join(lines)] if lines else []

@@ -20,6 +20,8 @@ HEALTH = shorts(  # newest value; shown where a run has it
     *("gradient_ratio", "feature_std", "policy_steps"),
 )
 
+PRICE = ("processor-hours", "area over random per hour")  # shown where runs have counted them
+
 
 def returns(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
     """Held-out returns by game and variant as the paper prints them, then everything by row."""
@@ -81,22 +83,31 @@ def random_play(cells: Cells, game: str) -> float:
 
 def details(cells: Cells, levels: str) -> str:
     known = {f: h for f, h in HEALTH.items() if any(final(c, f).seeds for c in cells.values())}
-    held_out, *others = shorts(f"{levels}_return", "seen_return", "area", "speed").values()
-    seen, area_of, speed_of = others
-    head = ["variant", "game", "seeds", held_out, seen, f"{held_out}, {area_of}"]
-    hours = {key: finite_spread(r.hours for r in counted(cell)) for key, cell in cells.items()}
-    timed = any(found.seeds for found in hours.values())
-    head += [*known.values(), speed_of, *(["processor-hours"] if timed else [])]
+    held_out, *others = shorts(f"{levels}_return", "seen_return", "gap", "area", "speed").values()
+    seen, gap_of, area_of, speed_of = others
+    head = ["variant", "game", "seeds", held_out, seen, gap_of, f"{held_out}, {area_of}"]
+    timed = any(math.isfinite(r.hours) for cell in cells.values() for r in counted(cell))
+    head += [*known.values(), speed_of, *(PRICE if timed else [])]
     lines = []
     for (variant, game), cell in cells.items():
+        runs = counted(cell)
         figures = [final(cell, figure) for figure in (f"{levels}_return", "seen_return")]
-        figures.append(finite_spread(area(r.curve) for r in counted(cell)))
+        figures.append(finite_spread(gap(r) for r in runs))
+        figures.append(finite_spread(area(r.curve) for r in runs))
         figures += [final(cell, figure) for figure in known]
-        speed = finite_spread(r.speed for r in counted(cell)).mean
+        speed = finite_spread(r.speed for r in runs).mean
         shown = "-" if math.isnan(speed) else f"{speed:.0f}"
-        cost = [rounded(hours[variant, game])] if timed else []
-        lines.append([variant, game, state_of(cell), *map(rounded, figures), shown, *cost])
+        hours = finite_spread(r.hours for r in runs)
+        learnt = finite_spread((area(r.curve) - r.chance) / r.hours for r in runs)
+        price = (hours, learnt) if timed else ()
+        line = [variant, game, state_of(cell), *map(rounded, figures), shown]
+        lines.append([*line, *map(rounded, price)])
     return marked_table(head, lines)
+
+
+def gap(result: Result) -> float:
+    """What the levels of training give more than those that it is judged by."""
+    return result.figures.get("seen_return", math.nan) - result.score
 
 
 def notes(results: list[Result], levels: str) -> str:
@@ -105,6 +116,7 @@ def notes(results: list[Result], levels: str) -> str:
         "seeds ± sample standard deviation, and no spread where there is one seed. "
         f"`{levels}, area`: area under the curve of {levels} return between first and last "
         "evaluation, divided by its width. "
+        f"`gap`: seen less {levels} return. "
         "`random play`: the mean return of random actions on such levels (results/random). "
         "`mean, normalised`: over games, with the 95 % interval of a bootstrap over seeds. Gains "
         "of one variant over another are in units of the games' ranges, with Welch's 95 % "
@@ -115,7 +127,10 @@ def notes(results: list[Result], levels: str) -> str:
         "they are.",
     ]
     if any(math.isfinite(r.hours) for r in results):
-        lines[0] += " `processor-hours`: of a run with its evaluations, summed over its threads."
+        lines[0] += (
+            " `processor-hours`: of a run with its evaluations, summed over its threads; `area "
+            "over random per hour`: the area less random play, divided by them."
+        )
     return "\n".join([*lines, *unreadable(results)])
 
 

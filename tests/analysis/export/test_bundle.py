@@ -14,6 +14,7 @@ from crosstraj.cli.main import main
 from crosstraj.errors import BadInput
 from crosstraj.learning.load import load
 from crosstraj.runs import shipped
+from crosstraj.runs.made_by import this_code
 from crosstraj.runs.read import stored
 from tests.conftest import Trained
 from tests.helpers import rng
@@ -54,6 +55,7 @@ def test_what_is_known_of_the_machine_goes_on_with_an_agent(exported: Path, tmp_
     assert 'license: "cc-by-4.0"' in (again / "README.md").read_text()
     facts = stored(exported)["agent"]["facts"]
     assert facts["torch"] == torch.__version__
+    assert facts["code"] == this_code()
     assert stored(again)["agent"]["facts"] == facts
     told = [
         (place / "README.md").read_text().split("trained on: ")[1] for place in (exported, again)

@@ -114,3 +114,16 @@ def test_the_words_for_tables_are_the_makers_there_are() -> None:
     from crosstraj.experiments.tables.make import MAKERS
 
     assert MAKERS.keys() == TABLES.keys()
+
+
+def test_a_table_says_where_its_runs_are_of_several_versions_of_the_code(tmp_path: Path) -> None:
+    plan = plan_of({"a": PPO}, seeds=(0, 1, 2))
+    jobs = prepare(plan.runs(), tmp_path / "runs")
+    for job, code in zip(jobs, (["new"], ["old", "new", "old"], None), strict=True):
+        fill(job, [update(100), judged(100, 5.0)])
+        if code:
+            (job.directory / "config.json").write_text(json.dumps({"code": code}))
+    text = make_table(plan, jobs, tmp_path / "out")[0].read_text()
+    assert "Several versions of the code made them (runs of each): new (2), old (1)." in text
+    text = make_table(plan, jobs[:1], tmp_path / "out")[0].read_text()
+    assert "versions of the code" not in text

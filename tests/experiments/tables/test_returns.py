@@ -41,7 +41,7 @@ def test_the_table_gives_means_over_finished_seeds_and_says_what_is_partial(
     assert ["mean, normalised", f"{(2 / 39 + 0.5) / 2:.3f}", "-", "-"] in lines
     rows = {(row[0], row[1]): row for row in lines if len(row) > 5}
     assert rows["a", "bigfish"][2:] == [
-        *("2 of 2", "3.00 ± 1.4", "9.00 ± 0", "2.00 ± 0.71", "0.50 ± 0.35", "200")
+        *("2 of 2", "3.00 ± 1.4", "9.00 ± 0", "6.00 ± 1.4", "2.00 ± 0.71", "0.50 ± 0.35", "200")
     ]
     assert rows["a", "coinrun"][2:4] == ["partial: 1 of 2, no spread", "7.50"]
     assert rows["b", "bigfish"][2] == "partial: none of 2; shown at 60 to 70 of 100 frames"
@@ -78,7 +78,8 @@ def test_a_table_can_judge_by_validation_levels(tmp_path: Path) -> None:
     assert ["mean, normalised", "0.500", "0.000", "-"] in lines
     assert ["b", "+0.500", "+0.500", "+0.500"] in lines
     (detail,) = (line for line in lines if line[:2] == ["a", "bigfish"])
-    assert detail[3:6] == ["20.50", "9.00", "10.25"]  # the area: (0 + 20.5) / 2
+    # The gap is 9 - 20.5, the area (0 + 20.5) / 2.
+    assert detail[3:7] == ["20.50", "9.00", "-11.50", "10.25"]
     assert "99" not in text
     assert "unseen" not in text
 
@@ -139,12 +140,15 @@ def test_the_mean_over_games_has_an_interval_where_seeds_are_even(tmp_path: Path
     assert "| mean, normalised | 0.500 [0.250, 0.750] | - |" in text
 
 
-def test_processor_hours_are_a_column_where_runs_have_counted_them(tmp_path: Path) -> None:
+def test_processor_hours_are_a_column_where_runs_have_counted_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The mean over seeds that have, up to the budget; a cell without any has none."""
+    monkeypatch.setattr("crosstraj.experiments.tables.results.read_chance", lambda *_: 0.5)
     plan = plan_of({"a": PPO, "b": FROZEN})
     jobs = prepare(plan.runs(), tmp_path / "runs")
     for job in jobs:
-        fill(job, [update(50), update(100), judged(100, 2.0)])
+        fill(job, [judged(0, 2.0), update(50), update(100), judged(100, 2.0)])
         values = {"format": FORMAT, "config": to_dict(job.config)}
         (job.directory / "config.json").write_text(json.dumps(values, default=str))
     before = make_table(plan, jobs, tmp_path / "out")[0].read_text()
@@ -156,8 +160,9 @@ def test_processor_hours_are_a_column_where_runs_have_counted_them(tmp_path: Pat
         job.directory.joinpath("timing.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
     text = make_table(plan, jobs, tmp_path / "out")[0].read_text()
     lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
-    ends = {row[0]: row[-1] for row in lines if len(row) > 4}
-    assert ends["variant"] == "processor-hours"
-    assert ends["a"].startswith("1.00 ±")
-    assert ends["b"] == "-"
+    ends = {row[0]: row[-2:] for row in lines if len(row) > 4}
+    assert ends["variant"] == ["processor-hours", "area over random per hour"]
+    assert ends["a"][0].startswith("1.00 ±")  # half an hour and an hour and a half
+    assert ends["a"][1].startswith("2.00 ±")  # 2 - .5 of random play: (3 + 1) / 2
+    assert ends["b"] == ["-", "-"]
     assert "summed over its threads" in text
