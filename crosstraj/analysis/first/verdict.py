@@ -1,4 +1,4 @@
-"""What a first run came to, in one sentence: random play, your agent, and one that comes along."""
+"""What a first run came to, in one sentence: random play, your agent, and one that we have trained."""
 
 import math
 from typing import NamedTuple
