@@ -1,6 +1,7 @@
 """`crosstraj evaluate`, and the table of results that `train` prints as well."""
 
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -39,6 +40,8 @@ class EvaluateArguments:
     """Which levels are played and how actions are drawn (a run itself uses its own seed)."""
     step: int | None = None
     """A snapshot or checkpoint by its frame count instead of the newest checkpoint."""
+    random: bool = False
+    """First measure random play on these levels where it is unknown, and keep it for all runs."""
 
 
 def evaluate(arguments: list[str]) -> None:
@@ -53,25 +56,38 @@ def evaluate(arguments: list[str]) -> None:
     envs = fitting_envs(given.episodes, at_most=64) if given.envs is None else given.envs
     evaluation = replace(stored.evaluation, episodes=given.episodes, envs=envs, greedy=given.greedy)
     config = replace(stored, evaluation=evaluation, seed=given.seed)
+    if given.random:
+        measure_random_play(config, given.split)
     keep_memory()
     torch.set_num_threads(config.threads)
     examiner = Examiner(config, given.split)
     episodes = examiner.examine(
         trained.agent, trained.objective, trained.frames, interrupted=lambda: None
     )
-    print_results(config, {"frames": trained.frames, **summarise(episodes)})
+    print_results(config, {"frames": trained.frames, **summarise(episodes)}, given.run)
 
 
-def print_results(config: Config, summary: dict[str, Any]) -> None:
+def measure_random_play(config: Config, splits: Iterable[LevelSplit]) -> None:
+    from crosstraj.experiments.random_play import measure
+
+    for split in splits:
+        if not random_return(config, split).measured:
+            print(f"random play on {split} levels: {measure(config, split)}")
+
+
+def print_results(config: Config, summary: dict[str, Any], run: Path) -> None:
+    """What the agent of a run scored, beside random play, or how to measure that."""
     table = Table(
         "levels",
         *shorts("return", "stderr", "random_return", "normalised", "solved").values(),
         title=f"{config.method} on {config.env} after {summary.get('frames', 0):,} frames",
     )
+    unknown = []
     for split in SPLITS:
         if f"{split}_return" not in summary:
             continue
         score, chance = summary[f"{split}_return"], _random_play(config, split)
+        unknown += [] if chance.measured else [split]
         easy = config.env in EASY_RANGE and config.procgen.mode == "easy"
         table.add_row(
             split,
@@ -89,6 +105,11 @@ def print_results(config: Config, summary: dict[str, Any]) -> None:
         console = screen()
         console.print(table)
         console.print(words, style="dim")
+        if unknown:
+            print(
+                f"What random play earns on {' and '.join(unknown)} levels is not known; "
+                f"to measure it: crosstraj evaluate {run} --random --split {' '.join(unknown)}"
+            )
 
 
 def _random_play(config: Config, split: LevelSplit) -> Chance:

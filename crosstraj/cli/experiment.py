@@ -39,7 +39,7 @@ class ExperimentArguments:
     table: bool = False
     """Only make the table and figure from the runs there are."""
     random: bool = False
-    """Only measure random play, which the table `paired` is made with, and keep the result."""
+    """Only measure random play, and keep the result; the table `paired` needs it."""
     only: str = ""
     """Only the runs with this text in VARIANT/GAME/sSEED."""
     scale: float | None = None

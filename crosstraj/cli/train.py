@@ -66,7 +66,7 @@ def train(arguments: list[str]) -> Path:
         else:
             summary = train_run(config, run, display, stop, start)
             _draw(directory)
-    print_results(config, summary)
+    print_results(config, summary, directory)
     with spared():
         before = first_rank(read_rows(directory / "metrics.jsonl"))
         if said := verdict(summary, levels=config.train_levels > 0, rank_before=before):

@@ -18,6 +18,7 @@ from crosstraj.runs.shipped import file_of, random_return, task_of
 
 EPISODES = 512  # the standard error is then about a twentieth of the returns' deviation
 ENVS = 64
+SETTINGS = {"procgen", "gymnasium"}  # where the levels of a game are chosen
 
 
 def read(config: Config, levels: LevelSplit, place: Path = RANDOM) -> float:
@@ -32,9 +33,13 @@ def measure(config: Config, levels: LevelSplit, place: Path = RANDOM) -> Path:
     path = file_of(config, levels, place)
     if path.exists():
         return path
+    task = task_of(config, levels)
+    # The levels of the task rather than of the run, so that it matters to nobody who measures.
+    parts = {part: replace(getattr(config, part), **task[part]) for part in SETTINGS & task.keys()}
     evaluation = EvaluationConfig(episodes=EPISODES, envs=ENVS)
-    mean, stderr = random_play(replace(config, seed=0, evaluation=evaluation), levels)
-    found = task_of(config, levels) | {"episodes": EPISODES, "return": mean, "stderr": stderr}
+    played = replace(config, seed=0, evaluation=evaluation, **parts)
+    mean, stderr = random_play(played, levels)
+    found = task | {"episodes": EPISODES, "return": mean, "stderr": stderr}
     try:
         place.mkdir(parents=True, exist_ok=True)
         write_whole(path, json.dumps(found, indent=1).encode() + b"\n")

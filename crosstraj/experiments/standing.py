@@ -5,6 +5,7 @@ far: the mean return of finished runs, by variant and game. Redrawn in place on 
 lines elsewhere.
 """
 
+import math
 import sys
 import time
 
@@ -13,6 +14,8 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress
 from rich.table import Table
 
+from crosstraj.errors import BadInput
+from crosstraj.experiments import random_play
 from crosstraj.experiments.jobs import Job
 from crosstraj.learning.display import Rate, progress_text, screen
 from crosstraj.runs.read import summary
@@ -31,6 +34,15 @@ def return_of(job: Job) -> float | None:
         return None
 
 
+def random_play_of(job: Job) -> float:
+    """What random play earns on the levels that `return_of` tells of; NaN: nobody knows."""
+    only_validation = job.config.evaluation.held_out == "validation"
+    try:
+        return random_play.read(job.config, "validation" if only_validation else "unseen")
+    except BadInput:  # a damaged file must not end the runs
+        return math.nan
+
+
 class Standing:
     """Which runs are finished, and their mean return by variant and game."""
 
@@ -39,6 +51,8 @@ class Standing:
         self.variants = list(dict.fromkeys(job.planned.variant for job in jobs))
         self.total, self.finished, self.failed = len(jobs), set[Job](), set[Job]()
         self.returns: dict[tuple[str, str], list[float]] = {}
+        first = {job.planned.game: job for job in reversed(jobs)}
+        self.random = {game: random_play_of(first[game]) for game in self.games}
         for job in jobs:
             if job.finished():
                 self.ended(job, 0)
@@ -56,7 +70,7 @@ class Standing:
         return f"{len(self.finished)} of {self.total} runs finished{failed}"
 
     def rows(self) -> list[list[str]]:
-        """A header, then a row for each variant with a finished run: mean return (runs)."""
+        """A header, a row for each variant with a finished run: mean return (runs); random play."""
         of = self.returns
         rows = [["return so far", *self.games]]
         for variant in self.variants:
@@ -64,7 +78,12 @@ class Standing:
             if any(cells):
                 shown = (f"{sum(c) / len(c):.2f} ({len(c)})" if c else "-" for c in cells)
                 rows.append([variant, *shown])
-        return rows if len(rows) > 1 else []
+        if len(rows) == 1:
+            return []
+        if any(map(math.isfinite, self.random.values())):
+            shown = (f"{x:.2f}" if math.isfinite(x) else "-" for x in self.random.values())
+            rows.append(["random play", *shown])
+        return rows
 
 
 class Lines:

@@ -5,6 +5,7 @@ import math
 from crosstraj.report.statistics import Estimate, Spread
 
 NONE = "–"
+RANDOM_PLAY = "random play"  # the name of its row, column or line
 
 
 def number(value: float, form: str = ".2f", *, absent: str = "NaN") -> str:

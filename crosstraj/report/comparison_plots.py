@@ -2,7 +2,7 @@
 
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,6 +11,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from crosstraj.health.glossary import GLOSSARY
+from crosstraj.report.cells import RANDOM_PLAY
 from crosstraj.report.comparison import Comparison, Variant
 from crosstraj.report.document import plain
 from crosstraj.report.drawing import (
@@ -37,9 +38,10 @@ def learning_curves(comparison: Comparison, split: str) -> Figure:
     games = sorted({g for v in comparison.variants for g, _ in v.finished | v.partial})
     columns = 3 if len(games) == 3 else min(4, math.ceil(math.sqrt(len(games))))
     extra = 0.3 * len(comparison.variants) + 0.5
+    looks = _looks(variant.label for variant in comparison.variants)
     figure, grid = panels(len(games), columns, (3.4, 2.9), extra=extra, least=6.0)
     for axes, game in zip(grid, games, strict=True):
-        for variant, (colour, style) in zip(comparison.variants, _looks(comparison), strict=True):
+        for variant, (colour, style) in zip(comparison.variants, looks, strict=True):
             _draw_variant(axes, variant, game, split, colour, style)
         chance = comparison.random(game, "seen" if split == "seen" else comparison.levels)
         if math.isfinite(chance) and axes.lines:
@@ -58,11 +60,11 @@ def learning_curves(comparison: Comparison, split: str) -> Figure:
             axes.set_yticks([])  # there is no scale
     handles = [
         figure.axes[0].plot([], [], style, color=colour, marker="o", markersize=3)[0]
-        for colour, style in _looks(comparison)
+        for colour, style in looks
     ]
     names = [_wrapped(f"{v.label} ({_seeds(v)})") for v in comparison.variants]
     handles.append(figure.axes[0].plot([], [], "--", color=GREY, linewidth=1)[0])
-    names.append("random play")
+    names.append(RANDOM_PLAY)
     figure.legend(handles, names, loc="outside lower center", ncols=1, fontsize=8)
     return figure
 
@@ -79,7 +81,7 @@ def one_run(comparison: Comparison) -> Figure:
         axes.plot(list(points), list(points.values()), "o-", color=colour, markersize=4,
                   label=f"{split} levels")  # fmt: skip
     if math.isfinite(chance := comparison.random(game)):
-        axes.axhline(chance, color=GREY, linestyle="--", linewidth=1, label="random play")
+        axes.axhline(chance, color=GREY, linestyle="--", linewidth=1, label=RANDOM_PLAY)
     low, high = axes.get_ylim()
     axes.set_ylim(min(low, 0.0), max(high, 0.0))  # or noise fills the panel
     axes.set_xlim(left=0)
@@ -90,8 +92,12 @@ def one_run(comparison: Comparison) -> Figure:
     return figure
 
 
-def _looks(comparison: Comparison) -> list[tuple[str, str]]:
-    return [LOOKS[index % len(LOOKS)] for index in range(len(comparison.variants))]
+def _looks(labels: Iterable[str]) -> list[tuple[str, str]]:
+    """The colour and line of each variant, in their order; random play is grey in every figure."""
+    return [
+        (GREY, "--") if label == RANDOM_PLAY else LOOKS[index % len(LOOKS)]
+        for index, label in enumerate(labels)
+    ]
 
 
 def _seeds(variant: Variant) -> str:
@@ -138,9 +144,10 @@ def intervals(found: Mapping[str, Mapping[str, Estimate]]) -> Figure:
     figure = canvas(3.0 * len(names) + 1.5, 0.4 * len(found) + 1.2)
     grid = figure.subplots(1, len(names), sharey=True, squeeze=False)[0]
     scores = [row[name] for row in found.values() for name in names if name != GAP]
+    looks = _looks(found)
     for axes, name in zip(grid, names, strict=True):
         estimates = [row[name] for row in found.values()]
-        _draw_intervals(axes, estimates, [LOOKS[i % len(LOOKS)][0] for i in range(len(found))])
+        _draw_intervals(axes, estimates, [colour for colour, _ in looks])
         axes.set_title(name, fontsize=9)
         _calm(axes, estimates if name == GAP else scores)
     grid[0].set_yticks(range(len(found)), [_wrapped(label) for label in found], fontsize=8)
@@ -177,9 +184,10 @@ def profiles(thresholds: Sequence[float], found: Mapping[str, Sequence[Estimate]
     """Share of runs above each normalised score."""
     figure = canvas(6.4, 3.6 + 0.2 * len(found))
     axes = figure.subplots()
-    for (label, row), (colour, style) in zip(found.items(), LOOKS * len(found), strict=False):
+    for (label, row), (colour, style) in zip(found.items(), _looks(found), strict=True):
         value, low, high = (np.array(column) for column in zip(*row, strict=True))
-        alone = " (1 seed: no band)" if np.isnan(low).all() else ""
+        one_seed = np.isnan(low).all() and label != RANDOM_PLAY
+        alone = " (1 seed: no band)" if one_seed else ""
         axes.step(
             thresholds, value, style, color=colour, where="post", label=_wrapped(label + alone)
         )

@@ -22,6 +22,7 @@ from crosstraj.disk import make_directory, write_whole
 from crosstraj.errors import BadInput
 from crosstraj.learning.display import screen
 from crosstraj.report import comparison_plots, drawing
+from crosstraj.report.cells import RANDOM_PLAY
 from crosstraj.report.comparison import RANGES, Comparison, compare, named
 from crosstraj.report.curves import curves_figure
 from crosstraj.report.document import (
@@ -201,7 +202,7 @@ def _pictures(
     """What the headline is about comes first: the aggregates, where there are any."""
     blocks: list[Block] = []
     if found is not None:
-        figure = comparison_plots.intervals(found.found)
+        figure = comparison_plots.intervals(found.with_random)
         caption = f"Aggregates and their intervals; {HOLLOW}."
         blocks.append(picture("aggregates", figure, caption)._replace(broad=True))
     for name, more in ((comparison.levels, ""), ("seen", TRAINING)):
@@ -214,11 +215,12 @@ def _pictures(
     if found.pairs:
         figure = comparison_plots.improvements(found.pairs)
         blocks.append(picture("improvement", figure, f"Probability of improvement; {HOLLOW}."))
-    scores = [score for rows in found.scores.values() for row in rows.values() for score in row]
+    by_label = found.scores | ({RANDOM_PLAY: found.random} if found.random else {})
+    scores = [score for rows in by_label.values() for row in rows.values() for score in row]
     finite = [score for score in scores if np.isfinite(score)]
     if finite:
         thresholds = np.linspace(min(0.0, *finite) - 0.02, max(finite) + 0.02, 101).tolist()
-        profiles = {label: profile(rows, thresholds) for label, rows in found.scores.items()}
+        profiles = {label: profile(rows, thresholds) for label, rows in by_label.items()}
         figure = comparison_plots.profiles(thresholds, profiles)
         blocks.append(picture("profiles", figure, "Performance profiles, with their intervals."))
     return blocks

@@ -102,12 +102,35 @@ def test_a_broken_file_of_random_play_costs_the_table_one_number(
     assert found == {"seen": "-", "unseen": "1.48"}
 
 
+def test_random_play_that_nobody_knows_is_measured_when_asked_for_and_kept_for_all(
+    trained: Trained, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Capture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("crosstraj.runs.shipped.RESULTS", tmp_path / "no checkout")
+    monkeypatch.setattr("crosstraj.experiments.random_play.EPISODES", 4)
+    monkeypatch.setattr("crosstraj.experiments.random_play.ENVS", 4)
+    command = ("evaluate", str(trained.directory), *SAME)
+    out = answer(capfd, *command)[1]
+    assert (
+        "What random play earns on seen and unseen levels is not known; to measure it: crosstraj "
+        f"evaluate {trained.directory} --random --split seen unseen\n"
+    ) in out
+    out = answer(capfd, *command, "--random")[1]
+    assert "is not known" not in out
+    kept = file_of(read_config(trained.directory), "unseen")
+    assert f"random play on unseen levels: {kept}\n" in out
+    score = json.loads(kept.read_text())["return"]
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines()]
+    assert {row[0]: row[3] for row in rows if row[:1] == ["unseen"]} == {"unseen": f"{score:.2f}"}
+    assert "random play on" not in answer(capfd, *command, "--random")[1]  # it is known now
+
+
 def test_evaluate_gives_the_very_numbers_of_the_run_from_checkpoint_and_snapshot(
     trained: Trained, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     printed: list[dict[str, Any]] = []
     monkeypatch.setattr(
-        "crosstraj.cli.evaluate.print_results", lambda _, summary: printed.append(summary)
+        "crosstraj.cli.evaluate.print_results", lambda _, summary, __: printed.append(summary)
     )
     summary = json.loads((trained.directory / "summary.json").read_text())
     for more in ((), ("--step", "512"), ("--step", "256")):
@@ -124,7 +147,7 @@ def test_evaluate_plays_the_splits_it_is_asked_for(
 ) -> None:
     printed: list[dict[str, Any]] = []
     monkeypatch.setattr(
-        "crosstraj.cli.evaluate.print_results", lambda _, summary: printed.append(summary)
+        "crosstraj.cli.evaluate.print_results", lambda _, summary, __: printed.append(summary)
     )
     summary = json.loads((trained.directory / "summary.json").read_text())
     for split in (("validation",), ("validation", "unseen")):

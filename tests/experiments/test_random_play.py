@@ -78,3 +78,16 @@ def test_a_task_is_its_game_levels_and_looks_and_nothing_about_the_method() -> N
         files.add(file_of(config, "unseen"))
     files.add(file_of(BOSSFIGHT, "validation"))
     assert len(files) == 4
+
+
+def test_the_levels_played_are_those_of_the_file_whoever_measures_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chance, "EPISODES", 4)
+    monkeypatch.setattr(chance, "ENVS", 2)
+    few = replace(BOSSFIGHT, procgen=ProcgenConfig(train_levels=500))
+    texts = {
+        chance.measure(config, "unseen", tmp_path / name).read_text()
+        for name, config in (("a", BOSSFIGHT), ("b", few))
+    }
+    assert len(texts) == 1

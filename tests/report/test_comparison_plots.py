@@ -6,7 +6,7 @@ import pytest
 
 from crosstraj.report import comparison_plots
 from crosstraj.report.comparison import compare
-from crosstraj.report.drawing import frames_in_short
+from crosstraj.report.drawing import BLUE, GREY, frames_in_short
 from crosstraj.report.reading import find_runs, read_run
 from crosstraj.report.statistics import Estimate
 from tests.report.runs import make_run
@@ -38,6 +38,17 @@ def test_aggregates_share_an_axis_that_noise_does_not_fill() -> None:
     low, high = scores[0].get_xlim()
     assert low <= 0
     assert high - low >= 0.1
+
+
+def test_random_play_is_grey_in_the_figures_of_aggregates() -> None:
+    found = {label: {"mean": Estimate(0.1)} for label in ("a", "random play")}
+    (axes,) = comparison_plots.intervals(found).axes
+    assert [line.get_color() for line in axes.lines] == [BLUE, GREY]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "random play"]
+    shares = {"a": [Estimate(1.0), Estimate(0.0)], "random play": [Estimate(0.5), Estimate(0.0)]}
+    lines = comparison_plots.profiles([0.0, 1.0], shares).axes[0].lines
+    assert [line.get_color() for line in lines] == [BLUE, GREY]
+    assert [line.get_label() for line in lines] == ["a (1 seed: no band)", "random play"]
 
 
 def test_frames_are_written_as_people_do() -> None:

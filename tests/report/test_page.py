@@ -100,6 +100,8 @@ def test_aggregates_are_over_shared_games_with_equally_many_seeds(tmp_path: Path
     make_run(root, "cm0", "ctrl", seed=0, env="maze", finals=[(1000, 9.0, 8.0)])
     make_run(root, "pn0", "ppo", seed=0, env="ninja", finals=[(1000, 9.0, 8.0)])
     page = report_on(root)
+    # Random play has 2.97 of 5 to 10 and 4.08 of 5 to 10: normalised -.406 and -.184.
+    assert "ppo 0.400; ctrl 0.500; random play -0.295." in page
     assert "Games, played to the end by every variant: coinrun, maze." in page
     assert "Not finished by every variant, or without a range: ninja." in page
     assert "- ppo: seed 1, 2 of coinrun\n- ctrl: seed 1, 2 of coinrun\n" in page
@@ -108,6 +110,13 @@ def test_aggregates_are_over_shared_games_with_equally_many_seeds(tmp_path: Path
     assert "missing: ctrl: seed 1, 2 of maze" in page
     rows = table(page, "Unseen return, normalised")
     assert rows[1] == ["ppo", "1", "0.400", "0.400", "0.400", "0.600"]  # 0.2 and 0.6
+    assert rows[-1] == ["random play", "–", "-0.295", "-0.295", "-0.295", "1.295"]
+    rows = [[row[0], row[-1]] for row in table(page, "Normalised unseen return")]
+    assert rows[0] == ["game", "random play"]
+    assert rows[1:] == [
+        *(["coinrun", "-0.406"], ["maze", "-0.184"], ["ninja", "-0.148"]),
+        ["mean of 3", "-0.246"],
+    ]
     assert "Probability that a run" not in page  # of one seed it would be 0, 1 or a half
 
 
@@ -126,6 +135,18 @@ def test_one_run_is_one_table_after_a_sentence_with_random_play(tmp_path: Path) 
     assert "Generalisation gap" not in page
     assert page.count("figures/curves") == 1  # seen and unseen in one picture
     assert "Nothing is said of single levels" in page
+
+
+def test_random_play_is_left_out_of_means_over_games_where_one_was_not_measured(
+    tmp_path: Path,
+) -> None:
+    black = ProcgenConfig(use_backgrounds=False)
+    for name in ("coinrun", "maze"):
+        make_run(tmp_path / "runs", name, env=name, procgen=black)
+    page = report_on(tmp_path / "runs")
+    assert table(page, "Normalised unseen return")[-1][-1] == "– (0 games)"
+    assert [row[0] for row in table(page, "Unseen return, normalised")[1:]] == ["ppo"]
+    assert page.index("There is nothing to compare it with.") < page.index("random play")
 
 
 def test_what_all_variants_share_is_said_once(tmp_path: Path) -> None:

@@ -166,6 +166,7 @@ def test_each_method_as_published_stands_once_below_the_last_variant_that_it_is_
         ["DAAC, published", theirs, "Raileanu 2021, fig. 7", "9.3", "5.5"],
         ["drac, augmentation=ucb", ours, "ours", "1.00 (1)", "–"],
         ["UCB-DrAC, published", theirs, "Bertoin 2022, table 2", "8.8 ± 0.2", "6.3 ± 0.1"],
+        ["random play", "–", "ours", "2.97", "4.08"],
     ]
     assert "after 25,000,000 frames; ours have another budget" in found.caption
     # Of Impoola and PLR, PPO's columns say nothing.

@@ -7,20 +7,29 @@ this repository outside docs/ lead to pages that show the file (files.py).
 
 import re
 from collections.abc import Callable
+from types import ModuleType
 from typing import TYPE_CHECKING
 
-from tools.site import commands, docstrings, files, long_marks, studies, values
+from tools.site import commands, docstrings, files, long_marks, values
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
+
+
+def _studies() -> ModuleType:
+    """Not at the top: `python -m tools.site.studies` would find itself imported already."""
+    from tools.site import studies
+
+    return studies
+
 
 FILLED: dict[str, Callable[[], str]] = {
     "commands": commands.every_command,
     "values": values.every_value,
     "presets": values.every_preset,
-    "times": studies.times,
-    "never_run": studies.never_run,
-    "main_table": studies.main_table,
+    "times": lambda: str(_studies().times()),
+    "never_run": lambda: str(_studies().never_run()),
+    "main_table": lambda: str(_studies().main_table()),
 }
 MARK = re.compile(r"^\{\{(\w+)\}\}$", re.MULTILINE)
 

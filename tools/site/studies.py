@@ -1,4 +1,4 @@
-"""How long every experiment takes, which have never been run: `python -m tools.site.studies`.
+"""How long every experiment takes, and which have never been run: `python -m tools.site.studies`.
 
 Time comes from the timing logs that are kept in results/ where there are any of such runs, and
 otherwise from counted floating-point operations (tools/main_table_cost.py) with the full encoder.
@@ -15,6 +15,7 @@ from crosstraj.config.values import Config
 from crosstraj.experiments.cost import Cost, rate_of, rates
 from crosstraj.experiments.file import read
 from crosstraj.experiments.jobs import prepare
+from crosstraj.experiments.kept import kept_file
 from crosstraj.experiments.plan import Experiment
 from crosstraj.report.document import marked_table
 from tools.main_table_cost import EXPERIMENT, TIMED, Machine, counted, machines, tables
@@ -33,11 +34,22 @@ class Study(NamedTuple):
     timed: float  # processor-hours of the runs like which some were timed
     reckoned: float  # of those whose operations were counted
     unknown: int  # runs of which neither is known
+    kept: int  # runs whose logs are in results/
     state: str  # what its table says of finished runs; empty: there is no table
 
     @property
     def hours(self) -> float:
         return self.timed + self.reckoned
+
+    @property
+    def begun(self) -> str:
+        """How far its runs are, in words; empty: none was ever run."""
+        kept = f"{self.kept} of {self.runs} runs are kept" if self.kept else ""
+        return self.state.removesuffix(", 0 more have begun") or kept
+
+    @property
+    def whole(self) -> bool:
+        return "Partial" not in self.state if self.state else self.kept == self.runs
 
 
 def times() -> str:
@@ -47,20 +59,31 @@ def times() -> str:
 
 
 def never_run() -> str:
-    """The files without a table in results/, and those whose table is partial."""
-    none = [f"- `{place(s)}`: {s.plan.title}" for s in studies() if not s.state]
-    some = [f"- `{place(s)}`: {s.state}" for s in studies() if "Partial" in s.state]
+    """The files of which no run was ever finished, and those of which some were."""
+    none, some = unfinished()
     return "\n".join(
         [
-            f"{len(none)} of {len(studies())} files have never been run at their full length:",
+            f"{len(none)} of {len(studies())} files have never been run:",
             "",
-            *none,
+            *(f"- `{place(study)}`: {study.plan.title}" for study in none),
             "",
-            "Of these there is a part:",
+            f"{len(some)} more have been run in part:",
             "",
-            *some,
+            *(f"- `{place(study)}`: {study.begun.removeprefix('**Partial**: ')}" for study in some),
         ]
     )
+
+
+def in_short() -> str:
+    """The same in two sentences, for docs/experiments.md."""
+    none, some = (", ".join(f"`{study.plan.name}`" for study in found) for found in unfinished())
+    return f"Never run so far: {none}. Run in part: {some}. All others have been run."
+
+
+def unfinished() -> tuple[list[Study], list[Study]]:
+    """Those that nobody has begun, and those that are not whole."""
+    begun = [study for study in studies() if study.begun]
+    return [s for s in studies() if not s.begun], [s for s in begun if not s.whole]
 
 
 def main_table() -> str:
@@ -68,10 +91,13 @@ def main_table() -> str:
 
 
 def line(study: Study) -> list[str]:
-    left = f"; {study.unknown} runs not known" if study.unknown else ""
     ways = [w for w, h in (("timed runs", study.timed), ("counting", study.reckoned)) if h]
-    known = " and ".join(ways) + left if ways else "nothing yet"
-    spans = [span(study.hours / cores) if ways else "" for cores in (2, 32)]
+    known = " and ".join(ways) or "nothing: no such run was timed or counted"
+    least = ""
+    if ways and study.unknown:  # a sum over some of the runs is no estimate of all
+        known += f"; without {study.unknown} runs, of which neither is known"
+        least = f"more{NBSP}than{NBSP}"
+    spans = [least + span(study.hours / cores) if ways else "?" for cores in (2, 32)]
     return [f"`{place(study)}`", f"{study.runs:,}", millions(study.frames), *spans, known]
 
 
@@ -121,7 +147,9 @@ def study(file: Path, known: dict[str, list[Cost]]) -> Study:
     if file == ROOT / EXPERIMENT:  # one number wherever it is told, that of main_table_cost
         work = sum(row.petaflops for row in counted())
         timed, reckoned, unknown = 0.0, processor_hours(1e9 * work), 0
-    return Study(file, plan, len(runs), frames, timed, reckoned, unknown, state(plan.name))
+    kept = sum(kept_file(ROOT / "results" / plan.name, run).exists() for run in runs)
+    known_by = (timed, reckoned, unknown)
+    return Study(file, plan, len(runs), frames, *known_by, kept, state(plan.name))
 
 
 def mflops(config: Config) -> float | None:
@@ -176,7 +204,7 @@ def state(name: str) -> str:
 
 
 def main() -> None:
-    print(f"{times()}\n\n{never_run()}\n\n{main_table()}")
+    print(f"{times()}\n\n{never_run()}\n\n{in_short()}\n\n{main_table()}")
 
 
 if __name__ == "__main__":

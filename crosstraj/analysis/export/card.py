@@ -15,7 +15,8 @@ from crosstraj.report.document import Block, Heading, Items, Table, Text, markdo
 from crosstraj.runs.shipped import random_return
 
 SPLITS = ("seen", "unseen", "validation")
-SAID = ("torch", "python", "machine", "cpu", "threads", "kernels", "bfloat16", "code")
+# Of the machine that trained it, of the engine that played, and of the code.
+SAID = ("torch", "python", "engine", "machine", "cpu", "threads", "kernels", "bfloat16", "code")
 
 
 class Subject(NamedTuple):
@@ -129,12 +130,19 @@ def made(subject: Subject) -> list[str]:
         levels_of(config),
         f"{subject.frames:,} frames in {config.envs} environments, seed {config.seed}",
     ]
-    facts = [f"{name} {subject.facts[name]}" for name in SAID if name in subject.facts]
+    facts = [fact(name, subject.facts[name]) for name in SAID if name in subject.facts]
     lines.append("trained on: " + (", ".join(facts) if facts else "not recorded"))
     lines.append(f"licence of the weights: {subject.licence or 'not stated'}")
     if config.start:
         lines.append(f"it started from other weights, SHA-256 {config.start}")
     return lines
+
+
+def fact(name: str, value: object) -> str:
+    """In the words of the command line, where a checkpoint has others."""
+    if name == "bfloat16":
+        return f"precision {'bf16' if value else 'fp32'}"
+    return f"{name} {value}"
 
 
 def levels_of(config: Config) -> str:

@@ -40,7 +40,7 @@ class Told(NamedTuple):
 
 
 def tell(run: Path, episodes: int) -> Told:
-    """Judge the run beside random play and an agent that comes along, and write its page."""
+    """Judge the run beside random play and an agent of ours, and write its page."""
     output = Output(run)
     config = load(run).configuration
     other = agent_for(config.env)
@@ -118,7 +118,7 @@ def about(subject: Subject, found: list[Situation]) -> str:
 
 
 def commands(run: Path, config: Config, other: tuple[str, Config] | None) -> list[tuple[str, str]]:
-    """What to do next; each can be pasted into a shell. other: the agent that comes along."""
+    """What to do next; each can be pasted into a shell. other: the agent of ours."""
     place, tool = shlex.quote(str(run)), ".venv/bin/crosstraj"
     found = [
         ("Train it on, from where it stopped, four times as long.",

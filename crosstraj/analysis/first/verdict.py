@@ -1,4 +1,4 @@
-"""What a first run came to, in one sentence: random play, your agent, and one that comes along."""
+"""What a first run came to, in one sentence: random play, your agent, and one of ours."""
 
 import math
 from typing import NamedTuple

@@ -31,6 +31,7 @@ class Result(NamedTuple):
     speed: float  # frames per second of training, without evaluations; nan: not begun
     trouble: str  # why its files could not be read
     chance: float = math.nan  # return of random play on the same levels; nan: not measured
+    chance_seen: float = math.nan  # the same on the levels it trained on
     hours: float = math.nan  # the processor's, of training and evaluations; nan: not counted
 
     @property
@@ -61,7 +62,8 @@ def read_result(job: Job, levels: LevelSplit = "unseen") -> Result:
     curve = [(judged.frames, judged.held_out) for judged in found.evaluations]
     cost = cost_of(directory, run.frames)
     hours = math.nan if cost is None or cost.by_clock else cost.hours
-    read = (curve, figures, extremes, speed, "", read_chance(job.config, levels))
+    chance, on_seen = (read_chance(job.config, which) for which in (levels, "seen"))
+    read = (curve, figures, extremes, speed, "", chance, on_seen)
     return Result(*known, found.frames, found.finished, levels, *read)._replace(hours=hours)
 
 

@@ -3,6 +3,7 @@
 import math
 from itertools import cycle
 from pathlib import Path
+from statistics import fmean
 from textwrap import fill
 
 from crosstraj.experiments.plan import Experiment
@@ -10,7 +11,8 @@ from crosstraj.experiments.tables.page import heading, unreadable, write_page
 from crosstraj.experiments.tables.results import Result, area, counted, state_of
 from crosstraj.experiments.tables.scores import Cells, gains, mean_normalised, rangeable
 from crosstraj.health.glossary import GLOSSARY, returns_on, shorts
-from crosstraj.report.cells import rounded, with_interval
+from crosstraj.learning.evaluation import normalised
+from crosstraj.report.cells import RANDOM_PLAY, number, rounded, with_interval
 from crosstraj.report.document import marked_table
 from crosstraj.report.drawing import GREY, LOOKS, literal, over_frames, panels, shared_curve
 from crosstraj.report.statistics import Spread, finite_spread
@@ -58,7 +60,7 @@ def matrix(cells: Cells, levels: str) -> str:
     The last column is that of random play, where it was measured.
     """
     variants, games = (list(dict.fromkeys(names)) for names in zip(*cells, strict=True))
-    chance = {game: known for game in games if math.isfinite(known := random_play(cells, game))}
+    chance = random_by_game(cells)
     lines = []
     for game in games:
         shown = []
@@ -66,19 +68,35 @@ def matrix(cells: Cells, levels: str) -> str:
             cell = cells.get((variant, game), [])
             mark = "" if all(r.finished for r in cell) else "*"
             shown.append(f"{rounded(final(cell, f'{levels}_return'))}{mark}")
-        lines.append([game, *shown, *([f"{chance.get(game, math.nan):.2f}"] if chance else [])])
+        known = [number(chance.get(game, math.nan), absent="-")] if chance else []
+        lines.append([game, *shown, *known])
     if len(games) > 1 and rangeable(cells):
         overall = [mean_normalised(cells, variant, games) for variant in variants]
         shown = ["-" if mean is None else with_interval(mean) for mean in overall]
-        lines.append([f"mean, {GLOSSARY['normalised'].short}", *shown, *(["-"] if chance else [])])
-    last = ["random play"] if chance else []
+        shown += mean_of_random(chance, games)
+        lines.append([f"mean, {GLOSSARY['normalised'].short}", *shown])
+    last = [RANDOM_PLAY] if chance else []
     return marked_table([returns_on(levels), *variants, *last], lines)
 
 
-def random_play(cells: Cells, game: str) -> float:
-    """What it earns on the levels that runs are judged by; NaN: not measured."""
-    known = (r.chance for (_, name), cell in cells.items() if name == game for r in cell)
-    return next((chance for chance in known if math.isfinite(chance)), math.nan)
+def random_by_game(cells: Cells, *, seen: bool = False) -> dict[str, float]:
+    """What random play earns on the levels that runs are judged by, where it was measured."""
+    known: dict[str, float] = {}
+    for (_, game), cell in cells.items():
+        for run in cell:
+            score = run.chance_seen if seen else run.chance
+            if math.isfinite(score):
+                known.setdefault(game, score)
+    return known
+
+
+def mean_of_random(chance: dict[str, float], games: list[str]) -> list[str]:
+    """The cell of random play's normalised mean: a dash where a game is missing, or no cell."""
+    if not chance:
+        return []
+    if set(chance) != set(games):
+        return ["-"]
+    return [f"{fmean(normalised(game, score) for game, score in chance.items()):.3f}"]
 
 
 def details(cells: Cells, levels: str) -> str:
@@ -95,13 +113,16 @@ def details(cells: Cells, levels: str) -> str:
         figures.append(finite_spread(gap(r) for r in runs))
         figures.append(finite_spread(area(r.curve) for r in runs))
         figures += [final(cell, figure) for figure in known]
-        speed = finite_spread(r.speed for r in runs).mean
-        shown = "-" if math.isnan(speed) else f"{speed:.0f}"
+        speed = number(finite_spread(r.speed for r in runs).mean, ".0f", absent="-")
         hours = finite_spread(r.hours for r in runs)
         learnt = finite_spread((area(r.curve) - r.chance) / r.hours for r in runs)
         price = (hours, learnt) if timed else ()
-        line = [variant, game, state_of(cell), *map(rounded, figures), shown]
+        line = [variant, game, state_of(cell), *map(rounded, figures), speed]
         lines.append([*line, *map(rounded, price)])
+    trained_on = random_by_game(cells, seen=True)
+    for game, chance in random_by_game(cells).items():
+        on_seen = number(trained_on.get(game, math.nan), absent="-")
+        lines.append([RANDOM_PLAY, game, "-", f"{chance:.2f}", on_seen, *["-"] * (len(head) - 5)])
     return marked_table(head, lines)
 
 
@@ -159,6 +180,7 @@ def draw(plan: Experiment, cells: Cells, path: Path) -> Path:
     """Held-out return over frames: a panel per game; by variant a line, a band of one deviation."""
     games = list(dict.fromkeys(game for _, game in cells))
     variants = list(dict.fromkeys(variant for variant, _ in cells))
+    chance = random_by_game(cells)
     figure, grid = panels(len(games), min(4, len(games)), (3.4, 2.8), extra=1.0, least=5.0)
     for axes, game in zip(grid, games, strict=True):
         for variant, (colour, style) in zip(variants, cycle(LOOKS), strict=False):
@@ -171,8 +193,8 @@ def draw(plan: Experiment, cells: Cells, path: Path) -> Path:
             low = [m - d for m, d in zip(mean, deviation, strict=True)]
             high = [m + d for m, d in zip(mean, deviation, strict=True)]
             axes.fill_between(frames, low, high, color=colour, alpha=0.15, linewidth=0)
-        if math.isfinite(chance := random_play(cells, game)):
-            axes.axhline(chance, color=GREY, linestyle="--", linewidth=1, label="random play")
+        if game in chance:
+            axes.axhline(chance[game], color=GREY, linestyle="--", linewidth=1, label=RANDOM_PLAY)
         axes.set_title(literal(game), fontsize=9)
         axes.tick_params(labelsize=7)
         over_frames(axes)

@@ -15,7 +15,7 @@ from crosstraj.experiments.kept import file_name
 from crosstraj.experiments.plan import Experiment
 from crosstraj.experiments.tables.page import heading, unreadable, write_page
 from crosstraj.experiments.tables.results import Result
-from crosstraj.report.cells import with_interval
+from crosstraj.report.cells import RANDOM_PLAY, with_interval
 from crosstraj.report.document import marked_table
 from crosstraj.runs.shipped import named
 
@@ -84,31 +84,31 @@ def screened_in(
 
 
 def by_variant(lines: "list[Line]", results: list[Result]) -> str:
-    """One row per variant; its returns, seed by seed, decide nothing here."""
+    """One row per variant, and random play; returns, seed by seed, decide nothing here."""
     head = ["variant", "seeds", "explained", "over untrained", "over baseline"]
     head += ["AUC", "over untrained", "over baseline", f"{results[0].levels} return"]
     scores = {(r.variant, r.seed): f"{r.score:.2f}" for r in results if math.isfinite(r.score)}
-    return marked_table(
-        head,
+    rows = [
         [
-            [
-                line.variant,
-                str(len(line.seeds)),
-                with_interval(line.share, ".3f"),
-                *(
-                    with_interval(one, "+.3f")
-                    for one in (line.share_over_untrained, line.share_over_baseline)
-                ),
-                with_interval(line.auc, ".3f"),
-                *(
-                    with_interval(one, "+.3f")
-                    for one in (line.auc_over_untrained, line.auc_over_baseline)
-                ),
-                ", ".join(scores.get((line.variant, seed), "") for seed in line.seeds).strip(", "),
-            ]
-            for line in lines
-        ],
-    )
+            line.variant,
+            str(len(line.seeds)),
+            with_interval(line.share, ".3f"),
+            *(
+                with_interval(one, "+.3f")
+                for one in (line.share_over_untrained, line.share_over_baseline)
+            ),
+            with_interval(line.auc, ".3f"),
+            *(
+                with_interval(one, "+.3f")
+                for one in (line.auc_over_untrained, line.auc_over_baseline)
+            ),
+            ", ".join(scores.get((line.variant, seed), "") for seed in line.seeds).strip(", "),
+        ]
+        for line in lines
+    ]
+    if math.isfinite(chance := results[0].chance):
+        rows.append([RANDOM_PLAY, *["-"] * (len(head) - 2), f"{chance:.2f}"])
+    return marked_table(head, rows)
 
 
 def passed(found: "dict[str, Screened]") -> str:

@@ -4,7 +4,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from crosstraj.health.glossary import returns_on
-from crosstraj.report.cells import with_interval
+from crosstraj.report.cells import NONE, RANDOM_PLAY, with_interval
 from crosstraj.report.comparison import (
     EQUAL_SEEDS,
     RANGES,
@@ -13,6 +13,7 @@ from crosstraj.report.comparison import (
     normalised_scores,
 )
 from crosstraj.report.document import Block, Items, Table, Text
+from crosstraj.report.sections.returns import normalised_random_play
 from crosstraj.report.statistics import (
     Estimate,
     Scores,
@@ -27,6 +28,12 @@ class Aggregates(NamedTuple):
     found: dict[str, dict[str, Estimate]]
     pairs: list[tuple[str, str, Estimate]]  # ours, theirs, P(ours beats theirs)
     left_out: list[str]
+    random: Scores  # of random play: one per game; empty where a game's is not known
+
+    @property
+    def with_random(self) -> dict[str, dict[str, Estimate]]:
+        """The variants, and last, where it is known for every game, random play."""
+        return self.found | ({RANDOM_PLAY: aggregate(self.random)} if self.random else {})
 
 
 def aggregates(comparison: Comparison) -> Aggregates | None:
@@ -46,7 +53,9 @@ def aggregates(comparison: Comparison) -> Aggregates | None:
         if min(seeds[later], seeds[earlier]) > 1  # of one seed it would be 0 or 1, by chance
     ]
     found = {label: aggregate(rows) for label, rows in scores.items()}
-    return Aggregates(games, scores, found, pairs, left_out)
+    random = {g: row for g, row in normalised_random_play(comparison).items() if g in games}
+    complete = random if len(random) == len(games) else {}
+    return Aggregates(games, scores, found, pairs, left_out, complete)
 
 
 def aggregate_blocks(comparison: Comparison, all_of: Aggregates | None) -> list[Block]:
@@ -67,8 +76,8 @@ def aggregate_blocks(comparison: Comparison, all_of: Aggregates | None) -> list[
         blocks.append(Items(all_of.left_out))
     seeds = {label: len(next(iter(rows.values()))) for label, rows in all_of.scores.items()}
     rows = [
-        [label, str(seeds[label]), *(with_interval(entry) for entry in row.values())]
-        for label, row in all_of.found.items()
+        [label, str(seeds.get(label, NONE)), *(with_interval(entry) for entry in row.values())]
+        for label, row in all_of.with_random.items()
     ]
     head = ["variant", "seeds", *next(iter(all_of.found.values()))]
     caption = f"{returns_on(comparison.levels).capitalize()}, {RANGES}, with 95 % intervals."

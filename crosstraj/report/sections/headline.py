@@ -3,7 +3,7 @@
 import math
 
 from crosstraj.learning.evaluation import normalised
-from crosstraj.report.cells import NONE, number
+from crosstraj.report.cells import NONE, RANDOM_PLAY, number
 from crosstraj.report.comparison import Comparison, Variant
 from crosstraj.report.document import Block, Table, Text
 from crosstraj.report.reading import Evaluation
@@ -26,7 +26,7 @@ def headline(comparison: Comparison, found: Aggregates | None) -> list[Block]:
         return [Text(_one(comparison))]
     if found is None:
         return [Text(NO_SHARED_GAME)]
-    said = [_estimate(label, row) for label, row in found.found.items()]
+    said = [_estimate(label, row) for label, row in found.with_random.items()]
     games = f"{len(found.games)} games" if len(found.games) > 1 else found.games[0]
     text = (
         f"Normalised return on {comparison.levels} levels of {games} after {comparison.budget:,} "
@@ -93,7 +93,7 @@ def one_run(comparison: Comparison) -> list[Block]:
         row("seen", final.seen, comparison.random(game, "seen"), judged=True),
         row("seen minus " + held_out, final.seen - final.held_out, math.nan, judged=False),
     ]
-    head = ["levels", "return", "random play", "normalised", *(entry.name for entry in theirs)]
+    head = ["levels", "return", RANDOM_PLAY, "normalised", *(entry.name for entry in theirs)]
     changed = ", ".join(f"{name}={value}" for name, value in variant.changed.items())
     values = f"{variant.config['method']}, preset {variant.config['preset']}"
     caption = (

@@ -2,7 +2,7 @@
 
 import math
 
-from crosstraj.report.cells import with_seeds
+from crosstraj.report.cells import NONE, RANDOM_PLAY, number, with_seeds
 from crosstraj.report.comparison import Comparison, Variant
 from crosstraj.report.document import Block, Table
 from crosstraj.report.published_later import BASELINES, LATER, LATER_FRAMES, SOURCES, later_name
@@ -21,6 +21,8 @@ def later_returns(comparison: Comparison) -> list[Block]:
             rows.append(_ours(comparison, variant))
         if name and name not in names[place + 1 :]:
             rows.append(_theirs(comparison, name))
+    random = (number(comparison.random(game), absent=NONE) for game in comparison.games)
+    rows.append([RANDOM_PLAY, NONE, "ours", *random])
     caption = (
         "What has been published of methods in this comparison, below our variants of each: raw "
         f"return on {comparison.levels} levels, mean ± standard deviation over seeds (how many, "

@@ -8,7 +8,7 @@ import numpy as np
 
 from crosstraj.health.glossary import GLOSSARY, returns_on
 from crosstraj.learning.evaluation import normalised
-from crosstraj.report.cells import NONE, number, with_seeds
+from crosstraj.report.cells import NONE, RANDOM_PLAY, number, with_seeds
 from crosstraj.report.comparison import RANGES, Comparison, Variant, normalised_scores
 from crosstraj.report.document import Block, Items, Table, Text
 from crosstraj.report.published import (
@@ -21,7 +21,7 @@ from crosstraj.report.published import (
     paper_columns,
 )
 from crosstraj.report.reading import Evaluation
-from crosstraj.report.statistics import spread
+from crosstraj.report.statistics import Scores, spread
 
 
 def variants(comparison: Comparison) -> list[Block]:
@@ -109,7 +109,7 @@ def returns(comparison: Comparison) -> list[Block]:
     head = ["game"]
     for variant, beside in columns:
         head += [variant.label, *(entry.name for entry in beside)]
-    head.append("random play")
+    head.append(RANDOM_PLAY)
     rows = []
     for game in comparison.games:
         row = [game]
@@ -135,6 +135,13 @@ def about_paper(comparison: Comparison) -> str:
         f"{ABLATION_SEEDS}){budget} Its starpilot, fruitbot, chaser, miner and plunder disagree "
         "with every other published source."
     )
+
+
+def normalised_random_play(comparison: Comparison) -> Scores:
+    """What random play earns, normalised, in the games where it was measured and a range known."""
+    games = comparison.normalisable(comparison.games)
+    known = {game: comparison.random(game) for game in games}
+    return normalised_scores({g: [score] for g, score in known.items() if math.isfinite(score)})
 
 
 NO_RANGE = "No normalised scores: ranges are known for Procgen's games in easy mode."
@@ -171,7 +178,7 @@ def _by_game(
     chance: bool = False,
 ) -> Table:
     """A row per game and a column per variant; of random play, too, where it has such a value."""
-    judged, last = comparison.judged, ["random play"] if chance else []
+    judged, last = comparison.judged, [RANDOM_PLAY] if chance else []
     rows = []
     for game in comparison.games:
         known = [number(comparison.random(game, "seen"), absent=NONE)] if chance else []
@@ -200,6 +207,11 @@ def normalised_returns(comparison: Comparison) -> list[Block]:
             for row in rows:
                 row.append(number(theirs[row[0]], ".3f") if row[0] in theirs else NONE)
             mean.append(_mean_over_games(theirs, games))
+    head.append(RANDOM_PLAY)
+    random = {game: score for game, (score,) in normalised_random_play(comparison).items()}
+    for row in rows:
+        row.append(number(random.get(row[0], math.nan), ".3f", absent=NONE))
+    mean.append(_mean_over_games(random, games))
     caption = (
         f"{GLOSSARY['normalised'].short.capitalize()} {returns_on(comparison.levels)} after "
         f"{comparison.budget:,} frames (published: see above), {RANGES}. The mean over games is "

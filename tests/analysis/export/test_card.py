@@ -52,6 +52,17 @@ def test_budget_seed_levels_machine_and_random_play_are_said():
     assert "model-index" not in short
 
 
+def test_the_machine_is_told_with_its_engine_and_precision_where_they_are_known():
+    facts = {"torch": "2.13.0", "engine": "procgen-mirror 0.10.7", "bfloat16": True}
+    assert "trained on: torch 2.13.0, engine procgen-mirror 0.10.7, precision bf16\n" in card(
+        subject(facts=facts)
+    )
+    assert "torch 2.13.0, precision fp32\n" in card(
+        subject(facts={"torch": "2.13.0", "bfloat16": False})
+    )
+    assert "trained on: torch 2.13.0\n" in card(subject())  # of an older run
+
+
 @pytest.mark.parametrize("name", shipped.agents())
 def test_the_cards_of_agents_that_come_along_are_what_this_code_writes(name: str):
     place = shipped.named(Path("agents", name))

@@ -38,7 +38,8 @@ def test_the_table_gives_means_over_finished_seeds_and_says_what_is_partial(
     assert ["bigfish", "3.00 ± 1.4", "7.00 ± 1.4*", "0.99"] in lines
     assert ["coinrun", "7.50*", "-*", "2.97"] in lines
     # normalised: bigfish (3 - 1) / 39, coinrun (7.5 - 5) / 5; b has no coinrun
-    assert ["mean, normalised", f"{(2 / 39 + 0.5) / 2:.3f}", "-", "-"] in lines
+    # Random play has .988 of bigfish and 2.969 of coinrun.
+    assert ["mean, normalised", f"{(2 / 39 + 0.5) / 2:.3f}", "-", "-0.203"] in lines
     rows = {(row[0], row[1]): row for row in lines if len(row) > 5}
     assert rows["a", "bigfish"][2:] == [
         *("2 of 2", "3.00 ± 1.4", "9.00 ± 0", "6.00 ± 1.4", "2.00 ± 0.71", "0.50 ± 0.35", "200")
@@ -46,6 +47,8 @@ def test_the_table_gives_means_over_finished_seeds_and_says_what_is_partial(
     assert rows["a", "coinrun"][2:4] == ["partial: 1 of 2, no spread", "7.50"]
     assert rows["b", "bigfish"][2] == "partial: none of 2; shown at 60 to 70 of 100 frames"
     assert rows["b", "coinrun"][2:4] == ["not begun", "-"]
+    assert rows["random play", "bigfish"][2:] == ["-", "0.99", "0.83", "-", "-", "-"]
+    assert rows["random play", "coinrun"][2:5] == ["-", "2.97", "2.89"]
     assert "**Partial**: 3 of 8 runs are finished, 3 more have begun" in text
     cells = json.loads(written[1].read_text())["cells"]
     assert cells[0]["figures"]["unseen_return"] == {
@@ -75,7 +78,7 @@ def test_a_table_can_judge_by_validation_levels(tmp_path: Path) -> None:
     lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
     assert ["validation return", "a", "b", "random play"] in lines
     assert ["bigfish", "20.50", "1.00", "1.00"] in lines
-    assert ["mean, normalised", "0.500", "0.000", "-"] in lines
+    assert ["mean, normalised", "0.500", "0.000", "-0.238"] in lines
     assert ["b", "+0.500", "+0.500", "+0.500"] in lines
     (detail,) = (line for line in lines if line[:2] == ["a", "bigfish"])
     # The gap is 9 - 20.5, the area (0 + 20.5) / 2.
@@ -137,7 +140,7 @@ def test_the_mean_over_games_has_an_interval_where_seeds_are_even(tmp_path: Path
         fill(job, [update(100), judged(100, scores[job.planned.name.removeprefix("a/")])])
     text = make_table(plan, jobs, tmp_path / "out")[0].read_text()
     # normalised: bigfish 0 and 1, coinrun .5 and .5; drawn anew, bigfish's mean is 0, .5 or 1
-    assert "| mean, normalised | 0.500 [0.250, 0.750] | - |" in text
+    assert "| mean, normalised | 0.500 [0.250, 0.750] | -0.203 |" in text
 
 
 def test_processor_hours_are_a_column_where_runs_have_counted_them(

@@ -48,7 +48,13 @@ def test_an_experiment_screens_its_variants_with_the_experts_that_it_names(
     assert ["ctrl", "0 of 1", ""] in rows_of(tmp_path / "out")
     score = json.loads((clustered / "summary.json").read_text())["unseen_return"]
     last = {row[0]: row[-1] for row in rows_of(tmp_path / "out") if len(row) == 9}
-    assert last == {"variant": "unseen return", "---": "---", UNTRAINED: "", "ctrl": f"{score:.2f}"}
+    assert last == {
+        "variant": "unseen return",
+        "---": "---",
+        UNTRAINED: "",
+        "ctrl": f"{score:.2f}",
+        "random play": "1.48",  # of starpilot's unseen levels, by results/random
+    }
     assert (
         f"unseen levels; the expert is {trained.directory}"
         in (tmp_path / "out/table.md").read_text()

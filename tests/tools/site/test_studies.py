@@ -1,5 +1,7 @@
 """How long experiments take, from values worked out by hand."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,17 +43,66 @@ def test_the_main_table_takes_what_its_own_command_says() -> None:
     assert (table.runs, table.unknown) == (1920, 0)
 
 
-def test_files_without_a_table_have_never_been_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    one, two, three = studies.studies()[:3]
-    states = ("", "30 of 30 runs are finished", "**Partial**: 1 of 18 runs are finished")
-    some = tuple(s._replace(state=w) for s, w in zip((one, two, three), states, strict=True))
-    monkeypatch.setattr(studies, "studies", lambda: some)
-    assert studies.never_run().splitlines() == [
-        "1 of 3 files have never been run at their full length:",
-        "",
-        f"- `{studies.place(one)}`: {one.plan.title}",
-        "",
-        "Of these there is a part:",
-        "",
-        f"- `{studies.place(three)}`: {states[2]}",
+def test_a_file_has_been_run_as_far_as_its_table_says_or_its_kept_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Tables are made of runs that are kept and of others; runs are kept before there is one."""
+    begun = [
+        ("", 0),
+        ("30 of 30 runs are finished", 0),
+        ("**Partial**: 1 of 18 runs are finished, 0 more have begun", 1),
+        ("", 9),
+        ("", 7),
     ]
+    some = tuple(
+        study._replace(state=state, kept=kept, runs=27 if kept == 9 else 7)
+        for study, (state, kept) in zip(studies.studies(), begun, strict=False)
+    )
+    monkeypatch.setattr(studies, "studies", lambda: some)
+    first, _, third, fourth, _ = map(studies.place, some)
+    assert studies.never_run().splitlines() == [
+        "1 of 5 files have never been run:",
+        "",
+        f"- `{first}`: {some[0].plan.title}",
+        "",
+        "2 more have been run in part:",
+        "",
+        f"- `{third}`: 1 of 18 runs are finished",
+        f"- `{fourth}`: 9 of 27 runs are kept",
+    ]
+    names = [study.plan.name for study in some]
+    assert studies.in_short() == (
+        f"Never run so far: `{names[0]}`. Run in part: `{names[2]}`, `{names[3]}`. "
+        "All others have been run."
+    )
+
+
+def test_kept_runs_are_counted_by_the_files_that_are_there() -> None:
+    found = {study.plan.name: study for study in studies.studies()}
+    assert (found["learn_controls"].kept, found["learn_controls"].runs) == (9, 27)
+    assert (found["learn"].kept, found["learn"].whole) == (30, True)
+
+
+def test_the_page_on_experiments_says_which_have_been_run() -> None:
+    page = Path("docs/experiments.md").read_text()
+    assert studies.in_short() in page, (
+        f"say in docs/experiments.md, below the list of files: {studies.in_short()}"
+    )
+
+
+def test_a_sum_that_leaves_out_runs_is_said_to_be_less_than_the_whole() -> None:
+    study = studies.studies()[0]._replace(timed=3.0, reckoned=0.0, unknown=0)
+    assert studies.line(study)[3:] == [f"1.5{NBSP}hours", f"6{NBSP}minutes", "timed runs"]
+    *spans, known = studies.line(study._replace(unknown=4))[3:]
+    assert [words.replace(NBSP, " ") for words in spans] == [
+        *("more than 1.5 hours", "more than 6 minutes")
+    ]
+    assert known == "timed runs; without 4 runs, of which neither is known"
+    nothing = studies.line(study._replace(timed=0.0, unknown=4))[3:]
+    assert nothing == ["?", "?", "nothing: no such run was timed or counted"]
+
+
+def test_its_command_finds_the_module_not_yet_imported() -> None:
+    """Python warns of a module that its own package imports before it is run."""
+    code = "import sys, tools.site; sys.exit('tools.site.studies' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
