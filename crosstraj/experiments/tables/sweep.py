@@ -13,10 +13,17 @@ from crosstraj.experiments.plan import Experiment
 from crosstraj.experiments.tables.kinds import line_of
 from crosstraj.experiments.tables.page import heading, write_page
 from crosstraj.experiments.tables.results import Result
-from crosstraj.experiments.tables.returns import by_cell, details, final, notes, random_play
+from crosstraj.experiments.tables.returns import (
+    by_cell,
+    details,
+    final,
+    mean_of_random,
+    notes,
+    random_by_game,
+)
 from crosstraj.experiments.tables.scores import Cells, mean_normalised, rangeable
 from crosstraj.health.glossary import GLOSSARY, returns_on
-from crosstraj.report.cells import rounded, with_interval
+from crosstraj.report.cells import RANDOM_PLAY, number, rounded, with_interval
 from crosstraj.report.document import marked_table
 from crosstraj.report.drawing import GREY, LOOKS, literal, panels
 from crosstraj.report.statistics import Spread
@@ -62,8 +69,12 @@ def at_end(plan: Experiment, cells: Cells, where: tuple[str, str]) -> Spread:
 
 
 def matrix(plan: Experiment, cells: Cells, lines: dict[str, Line], games: list[str]) -> str:
-    """A row per game and line, a column per value; an asterisk marks partial sets of seeds."""
+    """A row per game and line, a column per value; an asterisk marks partial sets of seeds.
+
+    The last column is that of random play, where it was measured.
+    """
     values = sorted({value for line in lines.values() for value in line})
+    chance = random_by_game(cells)
     rows = []
     for game in games:
         for name, line in lines.items():
@@ -72,14 +83,17 @@ def matrix(plan: Experiment, cells: Cells, lines: dict[str, Line], games: list[s
                 where = line.get(value, ""), game
                 mark = "" if all(result.finished for result in cells.get(where, [])) else "*"
                 shown.append(f"{rounded(at_end(plan, cells, where))}{mark}")
-            rows.append([game, name, *shown])
+            known = [number(chance.get(game, math.nan), absent="-")] if chance else []
+            rows.append([game, name, *shown, *known])
     if len(games) > 1 and rangeable(cells):
         for name, line in lines.items():
             means = (mean_normalised(cells, line.get(value, ""), games) for value in values)
             shown = ["-" if mean is None else with_interval(mean) for mean in means]
+            shown += mean_of_random(chance, games)
             rows.append([f"mean, {GLOSSARY['normalised'].short}", name, *shown])
     heads = [f"{last_part(plan.over)} {value:g}" for value in values]
-    return marked_table([returns_on(plan.levels), "method", *heads], rows)
+    last = [RANDOM_PLAY] if chance else []
+    return marked_table([returns_on(plan.levels), "method", *heads, *last], rows)
 
 
 def last_part(name: str) -> str:
@@ -92,6 +106,7 @@ def draw(
 ) -> Path:
     figure, grid = panels(len(games), min(4, len(games)), (3.4, 2.8), extra=1.0, least=5.0)
     values = sorted({value for line in lines.values() for value in line})
+    chance = random_by_game(cells)
     for axes, game in zip(grid, games, strict=True):
         for (name, line), (colour, style) in zip(lines.items(), cycle(LOOKS), strict=False):
             found = {v: at_end(plan, cells, (variant, game)) for v, variant in line.items()}
@@ -106,8 +121,8 @@ def draw(
                 markersize=3,
                 capsize=2,
             )
-        if math.isfinite(chance := random_play(cells, game)):
-            axes.axhline(chance, color=GREY, linestyle="--", linewidth=1, label="random play")
+        if game in chance:
+            axes.axhline(chance[game], color=GREY, linestyle="--", linewidth=1, label=RANDOM_PLAY)
         axes.set_title(literal(game), fontsize=9)
         axes.set_xlabel(last_part(plan.over), fontsize=8)
         axes.set_xticks(values, [f"{value:g}" for value in values])

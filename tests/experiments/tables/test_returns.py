@@ -47,7 +47,7 @@ def test_the_table_gives_means_over_finished_seeds_and_says_what_is_partial(
     assert rows["a", "coinrun"][2:4] == ["partial: 1 of 2, no spread", "7.50"]
     assert rows["b", "bigfish"][2] == "partial: none of 2; shown at 60 to 70 of 100 frames"
     assert rows["b", "coinrun"][2:4] == ["not begun", "-"]
-    assert rows["random play", "bigfish"][2:] == ["-", "0.99", "0.83", "-", "-", "-"]
+    assert rows["random play", "bigfish"][2:] == ["-", "0.99", "0.83", "-", "-", "-", "-"]
     assert rows["random play", "coinrun"][2:5] == ["-", "2.97", "2.89"]
     assert "**Partial**: 3 of 8 runs are finished, 3 more have begun" in text
     cells = json.loads(written[1].read_text())["cells"]

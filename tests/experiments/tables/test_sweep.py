@@ -62,14 +62,15 @@ def test_each_point_is_the_mean_of_its_seeds_in_the_order_of_the_value(
     assert [path.name for path in written] == ["table.md", "table.json", "figure.png"]
     text, spread = written[0].read_text(), math.sqrt(0.5)
     lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
-    assert ["unseen return", "method", "clusters 50", "clusters 200"] in lines
-    assert ["bigfish", "ctrl:paper", "2.00 ± 0.71", "4.00 ± 0.71"] in lines
-    assert ["bigfish", "ctrl", "1.50 ± 0.71", "3.50 ± 0.71"] in lines
-    assert ["coinrun", "ctrl:paper", "7.00 ± 0.71", "9.00 ± 0.71"] in lines
-    assert ["coinrun", "ctrl", "6.00*", "-*"] in lines
+    assert ["unseen return", "method", "clusters 50", "clusters 200", "random play"] in lines
+    assert ["bigfish", "ctrl:paper", "2.00 ± 0.71", "4.00 ± 0.71", "0.99"] in lines
+    assert ["bigfish", "ctrl", "1.50 ± 0.71", "3.50 ± 0.71", "0.99"] in lines
+    assert ["coinrun", "ctrl:paper", "7.00 ± 0.71", "9.00 ± 0.71", "2.97"] in lines
+    assert ["coinrun", "ctrl", "6.00*", "-*", "2.97"] in lines
     # normalised: bigfish (1.5 - 1) / 39, coinrun (6 - 5) / 5; at 200 coinrun has no finished run
     mean = next(line for line in lines if line[:2] == ["mean, normalised", "ctrl"])
-    assert mean[2:] == [f"{(0.5 / 39 + 0.2) / 2:.3f}", "-"]
+    # random play has .988 and 2.969
+    assert mean[2:] == [f"{(0.5 / 39 + 0.2) / 2:.3f}", "-", "-0.203"]
     assert "**Partial**: 13 of 16 runs are finished, 1 more have begun" in text
     points = json.loads(written[1].read_text())["points"]
     assert points[0] == {
