@@ -25,6 +25,7 @@ from crosstraj.report.document import plain
 from crosstraj.report.published import METHOD_COLUMNS
 from crosstraj.report.reading import Evaluation, RunData, judged_by
 from crosstraj.report.statistics import Scores
+from crosstraj.runs.read import kept_variant
 from crosstraj.runs.shipped import random_return
 
 RANGES = GLOSSARY["normalised"].label
@@ -174,15 +175,14 @@ def _comparison(runs: Sequence[RunData]) -> Comparison:
         if identity not in variants:
             changed = changed_values(run.config)
             told = changed and {k: v for k, v in changed.items() if k not in shared}
-            label = _label(run.config, told, identity)
-            if label in (variant.label for variant in variants.values()):
-                label += f" #{identity[:6]}"
+            names = plain(kept_variant(run.path))[:60], _label(run.config, told, identity)
+            taken = {"", *(variant.label for variant in variants.values())}
+            label = next((n for n in names if n not in taken), f"{names[1]} #{identity[:6]}")
             variants[identity] = Variant(label, run.config, changed or {})
         variant, key = variants[identity], (run.game, run.seed)
         if key in variant.finished | variant.partial:
-            doubles.append(
-                f"double: {run.path} is {variant.label}, {run.game}, seed {run.seed} again"
-            )
+            again = f"{variant.label}, {run.game}, seed {run.seed} again"
+            doubles.append(f"double: {run.path} is {again}")
             continue
         (variant.partial if run.final is None else variant.finished)[key] = run
     order = {method: index for index, method in enumerate(METHOD_COLUMNS)}

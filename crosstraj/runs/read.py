@@ -9,6 +9,7 @@ import json
 import re
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from crosstraj.runs.log import read_rows
 
@@ -18,6 +19,11 @@ Rows = list[dict[str, Any]]
 def is_kept(path: Path) -> bool:
     """Has the path the name of a kept file, <game>-s<seed>.jsonl? It is not opened."""
     return re.search(r"-s\d+\.jsonl$", path.name) is not None
+
+
+def kept_variant(path: Path) -> str:
+    """The variant that a kept file is of, read off its directory; "" for a run directory."""
+    return unquote(path.parent.name.replace("_", " ")) if is_kept(path) else ""
 
 
 def stored(run: Path) -> dict[str, Any]:

@@ -5,7 +5,6 @@ import math
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from urllib.parse import unquote
 
 import pytest
 
@@ -16,8 +15,9 @@ from crosstraj.experiments.jobs import Job, keep, prepare, reached
 from crosstraj.experiments.kept import file_name, kept_file, kept_files
 from crosstraj.experiments.plan import Experiment, Planned, Values
 from crosstraj.learning.load import read_config, read_values
+from crosstraj.report.comparison import compare
 from crosstraj.report.reading import find_runs, read_run
-from crosstraj.runs.read import metrics, summary, timing
+from crosstraj.runs.read import kept_variant, metrics, summary, timing
 
 PPO: Values = {"method": "ppo", "preset": "default", "encoder": "laptop"}
 
@@ -61,7 +61,9 @@ def test_a_variant_has_a_readable_directory_that_no_other_variant_has(
     words: str, name: str
 ) -> None:
     assert file_name(words) == name
-    assert unquote(name.replace("_", " ")) == words  # so no two can have the same
+    file = Path("results/e") / name / "bigfish-s0.jsonl"
+    assert kept_variant(file) == words  # so no two can have the same
+    assert kept_variant(file.parent / "bigfish-s0") == ""  # a run directory
 
 
 def test_what_is_kept_is_what_the_directory_had(tmp_path: Path) -> None:
@@ -101,6 +103,18 @@ def test_a_report_is_made_of_kept_runs_too(
     out = tmp_path / "report"
     assert main(["report", str(tmp_path / "results"), "--out", str(out)]) == 0
     assert "bigfish" in (out / "report.md").read_text()
+
+
+def test_a_report_calls_kept_runs_as_their_experiment_does(tmp_path: Path) -> None:
+    """Two variants of one name, from two experiments, are told apart by their values."""
+    for place, values in (("one", PPO), ("two", PPO | {"policy.clip": 0.3})):
+        (job,) = jobs_of(tmp_path / place, values, "my | own [x]")
+        write_logs(job, 1000)
+        keep([job])
+    (found,) = compare([read_run(path) for path in find_runs([tmp_path / "one", tmp_path / "two"])])
+    first, second = sorted(variant.label for variant in found.variants)
+    assert first == "my | own [x]"
+    assert "policy.clip=0.3" in second
 
 
 def test_kept_runs_are_not_run_again_and_only_finished_ones_are_kept(tmp_path: Path) -> None:
