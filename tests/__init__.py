@@ -63,6 +63,7 @@ Modules of more than 40 statements that are tested where they are used:
     experiments/cluster/session.py: experiments/cluster/test_cluster.py
     experiments/expert_runs.py: learning/test_experts.py
     experiments/plan.py: experiments/test_file.py
+    experiments/tables/decision.py: experiments/tables/test_paired.py
     experiments/tables/gallery.py: analysis/test_gallery.py
     experiments/tables/ising_pictures.py: experiments/tables/test_ising.py
     experiments/tables/kinds.py: experiments/test_file.py

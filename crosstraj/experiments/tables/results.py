@@ -62,9 +62,9 @@ def read_result(job: Job, levels: LevelSplit = "unseen") -> Result:
     curve = [(judged.frames, judged.held_out) for judged in found.evaluations]
     cost = cost_of(directory, run.frames)
     hours = math.nan if cost is None or cost.by_clock else cost.hours
-    chance, on_seen = (read_chance(job.config, which) for which in (levels, "seen"))
-    read = (curve, figures, extremes, speed, "", chance, on_seen)
-    return Result(*known, found.frames, found.finished, levels, *read)._replace(hours=hours)
+    read = (curve, figures, extremes, speed, "", read_chance(job.config, levels))
+    result = Result(*known, found.frames, found.finished, levels, *read)
+    return result._replace(hours=hours, chance_seen=read_chance(job.config, "seen"))
 
 
 def updates(result: Result) -> Rows:
