@@ -77,13 +77,14 @@ def groups_per_cluster(code: Tensor, group: Tensor, rng: torch.Generator) -> Ten
     return spanned(code) / spanned(code.index_select(0, permuted))
 
 
-def moments(place: Tensor, time: Tensor, gap: Tensor) -> Tensor:
+def moments(place: Tensor, time: Tensor, gap: Tensor, longest: int) -> Tensor:
     """Where in its stretch and when in its episode each frame of a pair is, as labels [B, K].
 
+    No gap is above the longest, which is told, because asking the device would be waiting for it.
     The later frame's own place and time are here, too: who is told the actions between can count
     them, and a table by the earlier frame's place alone would not find a code of the later one's.
     """
-    ways = [gap, place * (int(gap.max()) + 1) + gap]
+    ways = [gap, place * (longest + 1) + gap]
     for steps in (torch.zeros_like(gap), gap):
         where, when = place + steps, (time + steps + 1).float().log2().long()  # in powers of two
         ways += [where, where // 4, where // 8, when, where * 32 + when]

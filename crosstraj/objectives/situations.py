@@ -266,7 +266,7 @@ class Situations(Prototypes):
             nothing=torch.zeros_like(place),
             before=self.code(v, self.config.code_temperature, self.config.rounds),
             gap=batch.gap,
-            time=moments(place, time, batch.gap),
+            time=moments(place, time, batch.gap, self.config.gaps[-1]),
             action=batch.action.index_select(0, batch.earlier),
         )
 

@@ -129,7 +129,7 @@ def test_a_cluster_that_nobody_uses_or_one_step_alone_leaves_every_loss_finite()
 
 # --- Where in the stretch, when in the game
 
-STEPS, CLUSTERS = 4096, 64
+STEPS, CLUSTERS, LONGEST = 4096, 64, 4
 
 
 def pairs() -> tuple[Tensor, Tensor, Tensor]:
@@ -162,7 +162,7 @@ def test_codes_of_the_place_or_of_the_time_are_found(of, sure):
         "log time": (log_time, 8),
     }[of]
     code, truth = told_by_label(label, parts, sure)
-    found = known_alone(moments(place, time, gap), code, rng()).item()
+    found = known_alone(moments(place, time, gap, LONGEST), code, rng()).item()
     assert found == pytest.approx(truth, abs=0.15)
     assert found > truth - 0.03  # of the sample: an upper bound, else
     joint = known_alone(place * 32 + log_time, code, rng()).item()
@@ -175,8 +175,15 @@ def test_codes_that_have_nothing_to_do_with_the_time_stay_at_knowing_nothing():
         cluster = torch.randint(CLUSTERS, (STEPS,), generator=rng(20 + seed))
         code = one_hot(cluster, CLUSTERS)
         blind = known_alone(nothing, code, rng(seed)).item()
-        found = known_alone(moments(*pairs()), code, rng(seed)).item()
+        found = known_alone(moments(*pairs(), LONGEST), code, rng(seed)).item()
         assert found == pytest.approx(blind, abs=0.02)
+
+
+def test_a_pair_has_the_same_labels_whatever_else_is_in_its_minibatch():
+    place, time, gap = pairs()
+    near = gap == 1  # a minibatch without the longest gap
+    alone = moments(place[near], time[near], gap[near], LONGEST)
+    assert alone.equal(moments(place, time, gap, LONGEST)[near])
 
 
 # --- The code before
