@@ -81,11 +81,14 @@ class Page:
         return int(self.run(f"return {wide}"))
 
     def undecoded(self) -> list[str]:
-        """Pictures that the browser cannot show."""
+        """Pictures that the browser cannot show; those further down are not left for later."""
         return list(
-            self.run(
-                """return [...document.images].filter((i) => !i.complete || !i.naturalWidth)
-                .map((i) => i.alt);"""
+            self.driver.execute_async_script(
+                """const alt = (i) => { i.loading = "eager";
+                     return i.decode().then(() => null, () => i.alt || i.src); };
+                const tell = arguments[0];
+                Promise.all([...document.images].map(alt)).then((all) =>
+                    tell(all.filter((told) => told !== null)));"""
             )
         )
 

@@ -1,5 +1,6 @@
 """`crosstraj evaluate`, and the table of results that `train` prints as well."""
 
+import shlex
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -14,6 +15,7 @@ from crosstraj.cli.parse import parse
 from crosstraj.cli.runs_given import known
 from crosstraj.config.fitting import fitting_envs
 from crosstraj.config.groups import LevelSplit
+from crosstraj.config.methods import words_for
 from crosstraj.config.values import Config
 from crosstraj.errors import BadInput
 from crosstraj.health.glossary import GLOSSARY, shorts
@@ -106,9 +108,11 @@ def print_results(config: Config, summary: dict[str, Any], run: Path) -> None:
         console.print(table)
         console.print(words, style="dim")
         if unknown:
+            own = words_for(config.method)
+            command = ["crosstraj", "evaluate", str(run), *own, "--random", "--split"]
             print(
                 f"What random play earns on {' and '.join(unknown)} levels is not known; "
-                f"to measure it: crosstraj evaluate {run} --random --split {' '.join(unknown)}"
+                f"to measure it: {shlex.join([*command, *unknown])}"
             )
 
 

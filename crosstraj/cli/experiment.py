@@ -163,13 +163,15 @@ def run_in_stages(
 ) -> "Failed | None":
     """Run what is wanted, and beyond the look of the file only if its rule says to go on."""
     early, *late = [some for _, some in stages(plan, wanted, given)]
-    trouble = run(plan, early, given)
+    trouble = run(plan, early, given, of=len(wanted))
     for rest in late:
         decision = decide(plan, early)
         print(decision.words.replace("**", ""))
+        if trouble is None and decision.says == "nothing":
+            print("No run after the look was begun; --only runs what it names without asking.")
         if trouble is not None or decision.says != "go on":
             return trouble
-        trouble = run(plan, rest, given)
+        trouble = run(plan, rest, given, of=len(wanted))
     return trouble
 
 
@@ -184,13 +186,15 @@ def decide(plan: Experiment, early: "list[Job]") -> "Decision":
     return at_look(plan, plan.look, compared(plan, results, plan.baseline)[plan.look.variant])
 
 
-def run(plan: Experiment, wanted: "list[Job]", given: ExperimentArguments) -> "Failed | None":
-    """Run what is wanted here or on a cluster."""
+def run(
+    plan: Experiment, wanted: "list[Job]", given: ExperimentArguments, *, of: int
+) -> "Failed | None":
+    """Run what is wanted here or on a cluster; of how many that were asked for in all."""
     from crosstraj.experiments import processes as batch
 
     inexact = given.allow_inexact
     if not given.ray:
-        at_once = batch.packed(len(wanted)) if given.jobs == "auto" else int(given.jobs)
+        at_once = batch.packed(of) if given.jobs == "auto" else int(given.jobs)
         threads = batch.share_threads(at_once, given.threads)
         return batch.run_all(
             wanted, at_once, threads=threads, allow_inexact=inexact, title=plan.name

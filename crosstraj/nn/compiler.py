@@ -122,8 +122,9 @@ def _build(command: list[str], built: Path, sentence: str) -> None:
 
 def _say(sentence: str) -> None:
     """To who waits for it; a standard error that is full or closed costs the sentence alone."""
-    with suppress(OSError):
-        print(sentence, file=sys.stderr, flush=True)
+    if sys.stderr is not None:  # print would take standard output in its place
+        with suppress(OSError, ValueError):
+            print(sentence, file=sys.stderr, flush=True)
 
 
 def described() -> str:

@@ -8,6 +8,7 @@ double is named and left out; nothing is averaged over it in silence.
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from crosstraj.config.dotted import dotted, identity_of
@@ -170,12 +171,16 @@ def _comparison(runs: Sequence[RunData]) -> Comparison:
     variants: dict[str, Variant] = {}
     doubles: list[str] = []
     shared = _shared(runs)
+    holds: dict[Path, set[str]] = {}  # a directory of several variants is not called after one
+    for run in runs:
+        holds.setdefault(run.path.parent, set()).add(variant_of(run.config))
     for run in runs:
         identity = variant_of(run.config)
         if identity not in variants:
             changed = changed_values(run.config)
             told = changed and {k: v for k, v in changed.items() if k not in shared}
-            names = plain(kept_variant(run.path))[:60], _label(run.config, told, identity)
+            kept = kept_variant(run.path) if len(holds[run.path.parent]) == 1 else ""
+            names = plain(kept)[:60], _label(run.config, told, identity)
             taken = {"", *(variant.label for variant in variants.values())}
             label = next((n for n in names if n not in taken), f"{names[1]} #{identity[:6]}")
             variants[identity] = Variant(label, run.config, changed or {})

@@ -165,10 +165,8 @@ def measured(variant: str, baseline: str, found: Verdict) -> str:
     if math.isnan(found.high):
         return said
     low, high = (f"{100 * limit:+.1f} %" for limit in (found.low, found.high))
-    return (
-        f"{said} ({sure(found.level)} interval {low} to {high}, p = {found.p:.2g}, "
-        f"{found.pairs} pairs)"
-    )
+    limits = f"{sure(found.level)} interval {low} to {high}, " if math.isfinite(found.high) else ""
+    return f"{said} ({limits}p = {found.p:.2g}, {found.pairs} pairs)"
 
 
 def sure(level: float) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from crosstraj.cli.evaluate import print_results
 from crosstraj.cli.main import main
 from crosstraj.config.values import Config
 from crosstraj.errors import BadInput
@@ -123,6 +124,12 @@ def test_random_play_that_nobody_knows_is_measured_when_asked_for_and_kept_for_a
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in out.splitlines()]
     assert {row[0]: row[3] for row in rows if row[:1] == ["unseen"]} == {"unseen": f"{score:.2f}"}
     assert "random play on" not in answer(capfd, *command, "--random")[1]  # it is known now
+
+
+def test_the_command_that_measures_it_can_be_pasted(capfd: Capture) -> None:
+    config = Config(env="some/Game-v0")
+    print_results(config, {"seen_return": 1.0, "seen_stderr": 0.0, "seen_solved": 0}, Path("a b"))
+    assert "crosstraj evaluate 'a b' --random --split seen\n" in capfd.readouterr().out
 
 
 def test_evaluate_gives_the_very_numbers_of_the_run_from_checkpoint_and_snapshot(

@@ -297,6 +297,7 @@ futility = 0.1
         ({10: 12.0, 11: 9.0, 12: 10.0}, (), [10, 11, 12, 13, 14], "go on to the end"),
         ({10: 10.0, 11: 10.1, 12: 9.9}, (), [10, 11, 12], "stop: more runs would not find"),
         ({10: 11.0, 11: 12.0}, (), [10, 11, 12], "3 of 9 pairs are not finished"),
+        ({10: 11.0, 11: 12.0}, (), [10, 11, 12], "No run after the look was begun; --only"),
         ({}, ("--only", "ours"), [10, 11, 12, 13, 14], ""),
         ({}, ("--scale", "0.8"), [10, 11, 12, 13], ""),
     ],
@@ -311,8 +312,10 @@ def test_a_whole_experiment_stops_at_its_look_if_the_rule_says_so(
     says: str,
 ) -> None:
     ran: list[int] = []
+    asked: set[int] = set()
 
-    def run(_: Experiment, jobs: list[Job], __: object) -> None:
+    def run(_: Experiment, jobs: list[Job], __: object, *, of: int) -> None:
+        asked.add(of)
         for job in jobs:
             seed = job.planned.seed
             ran.append(seed)
@@ -326,6 +329,7 @@ def test_a_whole_experiment_stops_at_its_look_if_the_rule_says_so(
     path = write(tmp_path, LOOKED_AT)
     experiment.experiment([str(path), *places, "--out", str(tmp_path / "out"), *words])
     assert sorted(set(ran)) == seeds
+    assert len(asked) == 1  # by which the threads of all are chosen, before the look and after it
     assert says in capsys.readouterr().out
 
 

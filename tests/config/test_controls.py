@@ -20,12 +20,14 @@ from crosstraj.objectives import NoObjective
 APART = {"method", "objective", "representation", "encoder_grad", "split_at", "order", "phases"}
 APART |= {"preset", "saving"}
 ROUNDING = {"device", "threads", "env_processes", "piece", "kernels", "low_memory", "compile"}
-COMPARE = ("returns", "paired")  # tables that hold returns of methods against each other
+COMPARE = ("returns", "paired", "sweep")  # tables that hold returns of methods against each other
 # Runs are kept of these, and tables made of them: their control is in another file.
 ELSEWHERE = {"learn": "learn_controls", "learn_1m": "learn_controls"}
 # Files of these tables without a control, and why they need none.
 UNCONTROLLED = {
     "ablations": "CTRL is held against its own parts",
+    "clusters": "CTRL is held against itself",
+    "keypoints": "the same",
     "learn_rate": "a search of one value of CTRL",
     "pse_grid": "a search of two values of PSE; `main_table` has PPO beside what is chosen",
 }

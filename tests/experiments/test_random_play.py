@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from crosstraj.cli.main import main
+from crosstraj.config.dotted import changed
 from crosstraj.config.groups import EvaluationConfig
+from crosstraj.config.presets import preset
 from crosstraj.config.values import Config
 from crosstraj.envs import ProcgenConfig
 from crosstraj.errors import BadInput
@@ -85,9 +87,11 @@ def test_the_levels_played_are_those_of_the_file_whoever_measures_first(
 ) -> None:
     monkeypatch.setattr(chance, "EPISODES", 4)
     monkeypatch.setattr(chance, "ENVS", 2)
-    few = replace(BOSSFIGHT, procgen=ProcgenConfig(train_levels=500))
+    more = replace(BOSSFIGHT, procgen=ProcgenConfig(train_levels=500))
+    pse = replace(preset("pse", "default"), env="bossfight", procgen=more.procgen)
+    many = changed(pse, {"objective.levels": 300})  # which 200 levels would not do for
     texts = {
         chance.measure(config, "unseen", tmp_path / name).read_text()
-        for name, config in (("a", BOSSFIGHT), ("b", few))
+        for name, config in (("a", BOSSFIGHT), ("b", more), ("c", many))
     }
     assert len(texts) == 1

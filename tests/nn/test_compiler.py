@@ -90,10 +90,16 @@ class Full(io.StringIO):
 
 
 @there_is_one
-def test_what_cannot_be_told_is_compiled_all_the_same(source, tmp_path, monkeypatch):
+def test_what_cannot_be_told_is_compiled_all_the_same(source, tmp_path, monkeypatch, capfd):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(sys, "stderr", Full())
-    assert compiler.compiled(source).answer() == 42
+    closed = io.StringIO()
+    closed.close()
+    for nowhere in (Full(), closed, None):
+        monkeypatch.setattr(sys, "stderr", nowhere)
+        assert compiler.compiled(source).answer() == 42
+        assert capfd.readouterr().out == ""
+        compiler.forget()
+        shutil.rmtree(tmp_path / "cache")
 
 
 @there_is_one

@@ -60,6 +60,8 @@ def test_a_run_of_before_says_nothing_of_its_code(tmp_path: Path) -> None:
     for code in ({}, {"code": "a"}, {"code": [1]}):
         (tmp_path / "config.json").write_text(json.dumps({"config": {}} | code))
         assert codes_of(tmp_path) == ()
+    (tmp_path / "config.json").write_text("[]")  # others say what is wrong with it
+    assert codes_of(tmp_path) == ()
 
 
 def commit(place: Path, *words: str) -> None:

@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from crosstraj.experiments.look import Look
 from crosstraj.experiments.plan import Experiment
 from crosstraj.experiments.tables.results import Result
-from crosstraj.experiments.tables.returns import by_cell
+from crosstraj.experiments.tables.returns import by_cell, random_by_game
 from crosstraj.experiments.tables.scores import returns_of
 from crosstraj.report.permutation import LEVEL, Returns, is_shown, pair, verdict
 
@@ -55,7 +55,7 @@ def compared(plan: Experiment, results: list[Result], baseline: str) -> dict[str
     """The runs of each variant beside those of a baseline, as far as they are finished."""
     cells = by_cell(results)
     games = list(dict.fromkeys(game for _, game in cells))
-    chance = {result.game: result.chance for result in results}
+    chance = random_by_game(cells)
     theirs = returns_of(cells, baseline, games)
     return {
         variant: Compared(returns_of(cells, variant, games), theirs, chance)

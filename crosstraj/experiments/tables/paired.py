@@ -7,7 +7,7 @@ from crosstraj.experiments.plan import Experiment
 from crosstraj.experiments.tables.decision import at_look, compared, unclaimed
 from crosstraj.experiments.tables.page import heading, write_page
 from crosstraj.experiments.tables.results import Result
-from crosstraj.experiments.tables.returns import by_cell, details, draw, notes
+from crosstraj.experiments.tables.returns import by_cell, details, draw, notes, random_by_game
 from crosstraj.experiments.tables.scores import returns_of
 from crosstraj.report.cells import NONE, number, with_interval
 from crosstraj.report.document import marked_table
@@ -59,7 +59,7 @@ def paired(plan: Experiment, results: list[Result], out: Path) -> list[Path]:
         silent = dict.fromkeys(others, f"{plan.baseline} alone decides")
         parts += [f"{BESIDE}{baseline}.", gains(baseline, games, others, silent)]
         parts += [sentences(baseline, others, silent)]
-    chance = {result.game: result.chance for result in results}
+    chance = random_by_game(cells)
     returns = {b: returns_of(cells, b, games) for b in (plan.baseline, *plan.beside)}
     parts += [ground(baseline, scores, chance) for baseline, scores in returns.items()]
     parts += [MEANING.format(level=level), *left_out({plan.baseline: found} | beside)]
@@ -132,7 +132,8 @@ def ground(baseline: str, scores: dict[str, dict[int, float]], chance: dict[str,
     lines = []
     for game, by_seed in scores.items():
         mean = spread(by_seed.values()).mean
-        values = (chance[game], mean, mean - chance[game])
+        known = chance.get(game, math.nan)
+        values = (known, mean, mean - known)
         lines.append([game, *(number(value, absent=NONE) for value in values)])
     return marked_table(["game", "random play", baseline, "above random"], lines)
 

@@ -39,6 +39,7 @@ def test_the_paired_table_says_what_is_gained_over_the_baseline_and_what_is_excl
     assert len(list(Path("results/random").iterdir())) == 2  # by game, not by variant or seed
     written = make_table(plan, jobs, tmp_path / "out")
     text = written[0].read_text()
+    assert "(p = 0.5, 4 pairs): so few" in text  # and no interval from -inf to inf
     lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
     assert ["b", "+10.0", "+0.0", "+5.0 [+5.0, +5.0]", "any", "0.5", "4"] in lines
     assert ["bigfish", "1.50", "4.50", "3.00"] in lines
@@ -48,6 +49,10 @@ def test_the_paired_table_says_what_is_gained_over_the_baseline_and_what_is_excl
     found = json.loads(written[1].read_text())
     assert found["verdicts"]["b"]["p"] == 0.5  # 4 pairs, two of them 0: 8 of 16 patterns
     assert found["random"] == {"bigfish": 1.5, "coinrun": 2.5}
+    (jobs[-1].directory / "metrics.jsonl").write_text("[]\n")  # is nobody else's matter
+    text = make_table(plan, jobs, tmp_path / "out")[0].read_text()
+    assert "random play is not measured" not in text
+    assert "could not be read" in text
 
 
 GAMES, SEEDS = ("bigfish", "coinrun", "starpilot"), (10, 11, 12, 13, 14)
