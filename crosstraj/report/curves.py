@@ -1,4 +1,4 @@
-"""Learning and health curves of one run as a PNG, from its metrics.jsonl alone."""
+"""Learning and health curves of one run as a PNG, of its logs or of what is kept of them."""
 
 import math
 from pathlib import Path
@@ -13,19 +13,22 @@ from crosstraj.health.glossary import GLOSSARY, SCALES, Range
 from crosstraj.learning.load import read_config
 from crosstraj.report.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, literal, over_frames, panels
 from crosstraj.report.reading import judged_by
-from crosstraj.runs.log import read_rows
+from crosstraj.runs.read import is_kept, kept_variant, metrics
 from crosstraj.runs.shipped import random_return
 
 
 def draw_curves(run: Path, out: Path) -> Path:
     """Draw one run; panels without data are left out."""
-    rows = read_rows(run / "metrics.jsonl")
+    kept = run.is_file()
+    if kept and not is_kept(run):
+        raise BadInput(f"{run} is neither a run directory nor a kept run, GAME-sSEED.jsonl")
+    rows = metrics(run)
     if not rows:
         raise BadInput(f"{run} has no rows in metrics.jsonl; give the directory of a run")
-    if (figure := curves_figure(rows, run.resolve().name, chance_of(run))) is None:
-        raise BadInput(
-            f"{run}/metrics.jsonl has none of the figures of a run; was it written by one?"
-        )
+    name = f"{kept_variant(run)}, {run.stem}" if kept else run.resolve().name
+    if (figure := curves_figure(rows, name, chance_of(run))) is None:
+        logs = run if kept else run / "metrics.jsonl"
+        raise BadInput(f"{logs} has none of the figures of a run; was it written by one?")
     try:
         figure.savefig(out, dpi=110)
     except (OSError, ValueError) as error:  # ValueError: a kind of picture that does not exist

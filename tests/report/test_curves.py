@@ -3,7 +3,10 @@
 import struct
 from pathlib import Path
 
+import pytest
+
 from crosstraj.report.curves import curves_figure
+from crosstraj.runs.read import as_kept
 from tests.cli.answers import Capture, answer, refusal
 from tests.conftest import Trained
 
@@ -31,6 +34,22 @@ def test_curves_carry_the_name_of_the_run_and_no_empty_panel() -> None:
 
 def test_a_run_draws_its_own_curves(trained: Trained) -> None:
     assert (trained.directory / "curves.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_curves_are_drawn_of_a_kept_run_too(
+    trained: Trained, tmp_path: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = tmp_path / "my_variant/coinrun-s0.jsonl"
+    kept.parent.mkdir()
+    kept.write_bytes(as_kept(trained.directory))
+    monkeypatch.chdir(tmp_path)
+    assert answer(capfd, "curves", str(kept))[:2] == (0, "curves.png\n")
+    assert answer(capfd, "curves", str(trained.directory), "--out", "own.png")[0] == 0
+    assert Path("curves.png").stat().st_size == pytest.approx(
+        Path("own.png").stat().st_size, rel=0.1
+    )
+    Path("notes.md").write_text("no run")
+    assert "notes.md is neither a run directory nor" in refusal(capfd, "curves", "notes.md")
 
 
 def test_curves_refuses_what_it_cannot_read_or_write(
