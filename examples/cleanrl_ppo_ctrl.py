@@ -4,7 +4,7 @@ What to copy: every line that ends with `# CTRL`. They are all that differs from
 them this file is plain PPO, and with --ctrl-weight 0 it gives plain PPO's numbers. To see it run on
 Procgen, its figures in TensorBoard under `ctrl/`:
 
-    pip install 'crosstraj[procgen,recipes]' && python examples/cleanrl_ppo_ctrl.py --clusters 64
+    pip install '.[procgen,recipes]' && python examples/cleanrl_ppo_ctrl.py --clusters 64
 """
 
 import argparse

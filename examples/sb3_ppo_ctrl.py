@@ -8,7 +8,7 @@ What to copy: `Anchor`, `CTRLPPO` and `CTRLCallback`, all from here to `main`. T
 
 The file of `save` holds CTRL's heads, its Adam and its random generator as well. The figures are in
 SB3's logger under `ctrl/`; as those of `train/` they appear with the log of the next rollout.
-To see it run on MiniGrid: pip install 'crosstraj[recipes]' && python examples/sb3_ppo_ctrl.py
+To see it run on MiniGrid: pip install '.[recipes]' && python examples/sb3_ppo_ctrl.py
 """
 
 import copy

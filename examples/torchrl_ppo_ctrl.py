@@ -9,7 +9,7 @@ order, not shuffled), and `encoder` takes uint8 pixels [B, H, W, C]:
     losses = ppo(data.reshape(-1)).update(ctrl(data))       # sum what begins with loss_
 
 To see it run on MiniGrid, its figures in TorchRL's CSV logger:
-pip install 'crosstraj[recipes]' && python examples/torchrl_ppo_ctrl.py
+pip install '.[recipes]' && python examples/torchrl_ppo_ctrl.py
 """
 
 import sys

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from crosstraj.errors import BadInput
-from crosstraj.report.comparison import changed_values
+from crosstraj.report.labels import changed_values
 from crosstraj.report.published import Milestone, milestones
 from crosstraj.runs.chance import RANDOM, RESULTS, random_in
 from crosstraj.runs.log import read_rows

@@ -51,12 +51,12 @@ def clean(arguments: list[str]) -> None:
 def search(places: tuple[Path, ...]) -> Found:
     """What can go, by run; one that is spared is named with the reason."""
     from crosstraj.runs.leftovers import Spared, leftovers
-    from crosstraj.runs.status import run_directories
+    from crosstraj.runs.status import nothing_at, run_directories
 
     found: Found = {}
     for place in places:
         if not place.exists():
-            raise BadInput(f"there is no {place}; name directories that hold runs")
+            raise BadInput(nothing_at(place))
         for run in run_directories(place):
             try:
                 if several := leftovers(run):

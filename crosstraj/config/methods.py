@@ -20,7 +20,7 @@ class Entry(NamedTuple):
 
 METHODS = {
     "atc": Entry(
-        "PPO on the map of an encoder that contrast with the frame some steps later alone trains",
+        "PPO on an encoder that it does not train: contrasting frames with later ones does",
         "Stooke et al., Decoupling Representation Learning from RL (ATC), ICML 2021",
     ),
     "ctrl": Entry(

@@ -18,7 +18,7 @@ from crosstraj.errors import BadInput
 from crosstraj.experiments.jobs import Job
 from crosstraj.experiments.kept import kept_files
 from crosstraj.learning.load import read_values
-from crosstraj.report.comparison import variant_of
+from crosstraj.report.labels import variant_of
 from crosstraj.runs.read import timing
 
 

@@ -1,7 +1,7 @@
 """One engine for reports and tables of experiments: runs -> comparison -> statistics -> page.
 
 reading.py       run directories: what was trained, and what it has reached up to its budget
-comparison.py    which runs may stand beside each other, and which are averaged
+comparison.py    which runs stand beside each other or are averaged; labels.py: a variant's name
 statistics.py    means, spreads and intervals; permutation.py, split_gains.py: of two variants
 cells.py         numbers as cells; document.py: blocks as Markdown, HTML, LaTeX and JSON
 drawing.py       what all pictures share; comparison_plots.py: of variants; curves.py: of one run

@@ -7,22 +7,19 @@ double is named and left out; nothing is averaged over it in silence.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from crosstraj.config.dotted import dotted, identity_of
+from crosstraj.config.dotted import identity_of
 from crosstraj.config.groups import LevelSplit
-from crosstraj.config.presets import preset, with_gru
-from crosstraj.config.stored import FORMAT, completed, from_dict, precision_of, telling, to_dict
-from crosstraj.data.level_replay import ReplayConfig
+from crosstraj.config.stored import FORMAT, completed, from_dict
 from crosstraj.envs import GAMES
 from crosstraj.errors import BadInput
 from crosstraj.health.glossary import GLOSSARY
 from crosstraj.learning.evaluation import EASY_RANGE, normalised
-from crosstraj.objectives.idaac import TunedObjective
-from crosstraj.policies.daac import Tuned
 from crosstraj.report.document import plain
+from crosstraj.report.labels import changed_values, label_of, shared_values, variant_of
 from crosstraj.report.published import METHOD_COLUMNS
 from crosstraj.report.reading import Evaluation, RunData, judged_by
 from crosstraj.report.statistics import Scores
@@ -30,23 +27,7 @@ from crosstraj.runs.read import kept_variant
 from crosstraj.runs.shipped import random_return
 
 RANGES = GLOSSARY["normalised"].label
-TOLD = 3  # changed values that a label may name; of more it names two and counts the rest
 EQUAL_SEEDS = "Left out so that each game has equally many seeds:"
-
-# What runs of one variant may differ in. The task is the comparison's: `procgen`, `ising` or
-# `gymnasium`, and how it is judged.
-NOT_VARIANT = (
-    "seed",
-    "env",
-    "frames",
-    "machine",
-    "saving",
-    "on_nonfinite",
-    "evaluation",
-    "procgen",
-    "ising",
-    "gymnasium",
-)
 
 
 @dataclass
@@ -170,7 +151,7 @@ def _task(config: Mapping[str, Any]) -> dict[str, Any]:
 def _comparison(runs: Sequence[RunData]) -> Comparison:
     variants: dict[str, Variant] = {}
     doubles: list[str] = []
-    shared = _shared(runs)
+    shared = shared_values(runs)
     holds: dict[Path, set[str]] = {}  # a directory of several variants is not called after one
     for run in runs:
         holds.setdefault(run.path.parent, set()).add(variant_of(run.config))
@@ -180,7 +161,7 @@ def _comparison(runs: Sequence[RunData]) -> Comparison:
             changed = changed_values(run.config)
             told = changed and {k: v for k, v in changed.items() if k not in shared}
             kept = kept_variant(run.path) if len(holds[run.path.parent]) == 1 else ""
-            names = plain(kept)[:60], _label(run.config, told, identity)
+            names = plain(kept)[:60], label_of(run.config, told, identity)
             taken = {"", *(variant.label for variant in variants.values())}
             label = next((n for n in names if n not in taken), f"{names[1]} #{identity[:6]}")
             variants[identity] = Variant(label, run.config, changed or {})
@@ -195,63 +176,6 @@ def _comparison(runs: Sequence[RunData]) -> Comparison:
         variants.values(), key=lambda v: (order.get(v.config["method"], len(order)), v.label)
     )
     return Comparison(runs[0].budget, _task(runs[0].config), ordered, doubles, shared)
-
-
-def _shared(runs: Sequence[RunData]) -> dict[str, Any]:
-    """Values that are no preset's, and the same in every variant: said once, not in each label."""
-    several = {variant_of(run.config): changed_values(run.config) for run in runs}
-    if len(several) < 2 or any(changed is None for changed in several.values()):
-        return {}
-    first, *others = [changed or {} for changed in several.values()]
-    return {
-        name: value
-        for name, value in first.items()
-        if all(name in other and other[name] == value for other in others)
-    }
-
-
-def variant_of(config: Mapping[str, Any], *without: str) -> str:
-    """What runs have in common that differ in game and seed alone (and in these keys)."""
-    return identity_of(telling(config), (*NOT_VARIANT, *_of_the_game(config), *without))
-
-
-def _of_the_game(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """Values that IDAAC's table of games has chosen, if it was asked to."""
-    own = TunedObjective._fields if config.get("method") == "idaac" else ()
-    names = [f"policy.{name}" for name in Tuned._fields] + [f"objective.{name}" for name in own]
-    return tuple(names) if config.get("policy", {}).get("per_game") else ()
-
-
-def changed_values(config: dict[str, Any]) -> dict[str, Any] | None:
-    """Values that are not those of the run's preset; None if this version does not know it."""
-    try:
-        start = replace(preset(config["method"], config["preset"]), env=config["env"])
-        start = with_gru(start) if config.get("memory") == "gru" else start
-    except BadInput:
-        return None
-    # What is left out where it is off; the memory is named, but not what comes with it.
-    off = {"memory": "none", "replay": asdict(ReplayConfig()), "precision": "fp32"}
-    base = dotted(to_dict(start) | off)
-    return {
-        name: value
-        for name, value in (dotted(config) | {"precision": precision_of(config)}).items()
-        if name.partition(".")[0] not in NOT_VARIANT
-        and name not in _of_the_game(config)
-        and base.get(name) != value
-    }
-
-
-def _label(config: Mapping[str, Any], changed: Mapping[str, Any] | None, identity: str) -> str:
-    """A short name: method, preset unless it is the default, and what was changed."""
-    words = plain(config["method"])[:40]
-    if config["preset"] != "default":
-        words += f" {plain(config['preset'])[:40]}"
-    if changed is None:
-        return f"{words} #{identity[:6]}"
-    values = [f"{name.removeprefix('objective.')}={value}" for name, value in changed.items()]
-    shown = values if len(values) <= TOLD else values[: TOLD - 1]
-    told = ", ".join([words, *(plain(value)[:60] for value in shown)])
-    return f"{told} and {len(values) - len(shown)} more" if len(shown) < len(values) else told
 
 
 def named(comparison: Comparison) -> list[str]:

@@ -58,12 +58,16 @@ class Glance(NamedTuple):
     owner: Owner | None = None  # as the lock names it
 
 
+def nothing_at(place: Path) -> str:
+    return f"there is no {place} here; train something, or name directories that hold runs"
+
+
 def glances(places: Iterable[Path]) -> list[Glance]:
     """Every run at or below these directories, once, by status and then by name."""
     found: dict[str, Glance] = {}
     for place in places:
         if not place.exists():
-            raise BadInput(f"there is no {place}; name directories that hold runs")
+            raise BadInput(nothing_at(place))
         for run in _runs_below(place):
             found.setdefault(os.path.realpath(run.path), run)
     return sorted(found.values(), key=_order)

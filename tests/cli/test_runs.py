@@ -87,7 +87,7 @@ def test_no_runs_and_no_directory_are_told_apart(
     monkeypatch.chdir(tmp_path)
     for command in ("runs", "clean"):
         assert main([command, *(["--yes"] if command == "clean" else [])]) == 2
-        assert "there is no runs; name directories" in capfd.readouterr().err
+        assert "there is no runs here; train something" in capfd.readouterr().err
     (tmp_path / "runs").mkdir()
     assert main(["runs"]) == 0
     assert capfd.readouterr().out == "0 runs, 0 B\n"

@@ -26,7 +26,7 @@ from crosstraj.envs import GymnasiumConfig
 from crosstraj.errors import BadInput
 from crosstraj.learning.load import read_config, read_values
 from crosstraj.objectives.atc import ATCConfig
-from crosstraj.report.comparison import changed_values
+from crosstraj.report.labels import changed_values
 
 
 def through_json(values: dict[str, Any]) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from crosstraj.objectives.base import Nothing
 from crosstraj.outside.run import preset
 from crosstraj.policies.experience import experience
 from crosstraj.randomness import Streams
-from crosstraj.report.comparison import changed_values
+from crosstraj.report.labels import changed_values
 from crosstraj.runs import checkpoint
 from tests.helpers import Scripted, rng
 from tests.learning import scripted

@@ -1,7 +1,8 @@
 """The site: `make docs` has Sphinx build it from docs/, and this extension fills in the lists.
 
-Where a page of docs/ has `{{commands}}` or another name of `FILLED` on a line of its own, the list
-is read off the code or results/ at build time, so no page can be out of date. Links to files of
+Where a page of docs/ has `{{commands: ...}}` or another name of `FILLED` on a line of its own, the
+list is read off the code or results/ at build time, so no page can be out of date. What follows the
+name is for those who read the page without the site: where they find the list. Links to files of
 this repository outside docs/ lead to pages that show the file (files.py).
 """
 
@@ -31,7 +32,7 @@ FILLED: dict[str, Callable[[], str]] = {
     "never_run": lambda: str(_studies().never_run()),
     "main_table": lambda: str(_studies().main_table()),
 }
-MARK = re.compile(r"^\{\{(\w+)\}\}$", re.MULTILINE)
+MARK = re.compile(r"^\{\{(\w+)(?:: [^}]*)?\}\}$", re.MULTILINE)
 
 
 def fill(text: str) -> str:

@@ -123,7 +123,8 @@ def details(cells: Cells, levels: str) -> str:
     for game, chance in random_by_game(cells).items():
         on_seen = number(trained_on.get(game, math.nan), absent="-")
         lines.append([RANDOM_PLAY, game, "-", f"{chance:.2f}", on_seen, *["-"] * (len(head) - 5)])
-    return marked_table(head, lines)
+    told = [n for n, column in enumerate(zip(*lines, strict=True)) if set(column) != {"-"}]
+    return marked_table([head[n] for n in told], [[line[n] for n in told] for line in lines])
 
 
 def gap(result: Result) -> float:

@@ -7,8 +7,9 @@ import numpy as np
 
 from crosstraj.health.glossary import returns_on
 from crosstraj.report.cells import NONE, number, with_interval
-from crosstraj.report.comparison import EQUAL_SEEDS, Comparison, Variant, balanced, variant_of
+from crosstraj.report.comparison import EQUAL_SEEDS, Comparison, Variant, balanced
 from crosstraj.report.document import Block, Items, Table, Text
+from crosstraj.report.labels import variant_of
 from crosstraj.report.published import SPLIT_OVER_JOINT
 from crosstraj.report.split_gains import CENTRES, Improvements, split_over_joint
 

@@ -31,7 +31,7 @@ from crosstraj.envs.ising.matching import make_goal
 from crosstraj.errors import BadInput
 from crosstraj.learning.load import place_of, read_weights
 from crosstraj.nn.encoders import Lattice
-from crosstraj.report.comparison import changed_values
+from crosstraj.report.labels import changed_values
 from crosstraj.runs.log import Log
 from tests.envs.ising.onsager import BETAS, ONSAGER, Array
 

@@ -169,3 +169,13 @@ def test_processor_hours_are_a_column_where_runs_have_counted_them(
     assert ends["a"][1].startswith("2.00 ±")  # 2 - .5 of random play: (3 + 1) / 2
     assert ends["b"] == ["-", "-"]
     assert "summed over its threads" in text
+
+
+def test_a_column_that_no_run_has_a_figure_for_is_left_out(tmp_path: Path) -> None:
+    """One evaluation has no area under its curve, and nobody counted the processor's time."""
+    plan = plan_of({"a": PPO}, seeds=(0,))
+    jobs = prepare(plan.runs(), tmp_path / "runs")
+    for job in jobs:
+        fill(job, [update(100), judged(100, 5.0)])
+    text = make_table(plan, jobs, tmp_path / "out")[0].read_text()
+    assert "| variant | game | seeds | unseen | seen | gap | frames/s |" in text
