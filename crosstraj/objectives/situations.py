@@ -61,7 +61,7 @@ class SituationsConfig(ObjectiveConfig):
     """Softmax temperature of the predicted assignments (SwAV)."""
     rounds: int = 3
     """Sinkhorn iterations (SwAV, Proto-RL)."""
-    inverse_weight: float = 3.0
+    inverse_weight: float = 10.0
     """Weight of the inverse-dynamics loss: predict the action from how the features change."""
     predict_weight: float = 0.0
     """Weight of predicting views of near clusters in other levels, as CTRL does."""
@@ -292,6 +292,6 @@ METHOD = Method(  # shares the policy's pass, and is kept below its gradient: do
         "policy.stretch": 32,
         "policy.advantages": "rollout",
         "representation.learning_rate": 2e-3,
-        "representation.max_ratio": 1.0,
+        "representation.max_ratio": 0.3,
     },
 )

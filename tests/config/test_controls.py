@@ -90,6 +90,7 @@ CONTROLS = {
     "minigrid": {"ppo"},
     "semifinal": {"ppo"},
     "today": {"ppo", "ppo, impoola", "daac", "ppg", "plr"},
+    "verdict": {"ppo"},
     "weights": {"ppo"},
 }
 
