@@ -256,7 +256,7 @@ def test_a_paired_table_is_made_after_random_play_was_measured(
     """One command makes all of it; --table only looks at what there is."""
     text = SMALL.replace("[base]", 'table = "paired"\nbaseline = "frozen"\n\n[base]')
     seen: list[str] = []
-    monkeypatch.setattr(experiment, "run", lambda *_: seen.append("run"))
+    monkeypatch.setattr(experiment, "run", lambda *_, of: seen.append("run"))
     monkeypatch.setattr(experiment, "play_at_random", lambda *_: seen.append("random"))
     monkeypatch.setattr(
         "crosstraj.experiments.tables.make.make_table", lambda *_: seen.append("table") or []

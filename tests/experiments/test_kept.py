@@ -115,8 +115,9 @@ def test_a_report_calls_kept_runs_as_their_experiment_does(tmp_path: Path) -> No
     first, second = sorted(variant.label for variant in found.variants)
     assert first == "my | own [x]"
     assert "policy.clip=0.3" in second
-    for count, run in enumerate(find_runs([tmp_path / "one", tmp_path / "two"])):
-        (tmp_path / "downloads").mkdir(exist_ok=True)  # the name of no variant
+    (tmp_path / "downloads").mkdir()  # the name of no variant
+    for count, place in enumerate(("one", "two")):
+        (run,) = kept_files(tmp_path / place / "results")
         shutil.copyfile(run, tmp_path / "downloads" / f"bigfish-s{count}.jsonl")
     (found,) = compare([read_run(path) for path in find_runs([tmp_path / "downloads"])])
     assert all(variant.label.startswith("ppo") for variant in found.variants)
