@@ -125,6 +125,7 @@ def _experiment(given: dict[str, Any]) -> Experiment:
             for one in chosen(values, what, ()):
                 if one not in given[what]:
                     raise BadInput(f"variants.{name}.{what}: {one!r} is not in {what} above")
+    beside = _listed("beside", given["beside"], str) if "beside" in given else ()
     check_table(given, table, variants)
     needs_of(given.get("cluster", {}))  # refuses what it cannot mean
     return Experiment(
@@ -139,7 +140,7 @@ def _experiment(given: dict[str, Any]) -> Experiment:
         quick,
         given.get("judge", ""),
         given.get("baseline", ""),
-        _listed("beside", given["beside"], str) if "beside" in given else (),
+        beside,
         given.get("levels", "unseen"),
         _look(given, variants),
         given.get("experts", {}),

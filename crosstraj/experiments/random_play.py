@@ -19,7 +19,7 @@ from crosstraj.runs.shipped import file_of, random_return, task_of
 EPISODES = 512  # the standard error is then about a twentieth of the returns' deviation
 ENVS = 64
 SETTINGS = {"procgen", "gymnasium"}  # where the levels of a game are chosen
-KEPT = ("env", "frame_stack", "gymnasium", "ising", "machine", "procgen")
+OF_THE_GAME = ("env", "frame_stack", "gymnasium", "ising", "machine", "procgen")
 
 
 def read(config: Config, levels: LevelSplit, place: Path = RANDOM) -> float:
@@ -38,9 +38,9 @@ def measure(config: Config, levels: LevelSplit, place: Path = RANDOM) -> Path:
     # The levels of the task rather than of the run, so that it matters to nobody who measures.
     parts = {part: replace(getattr(config, part), **task[part]) for part in SETTINGS & task.keys()}
     # And of no method, which may ask for more levels than these.
-    kept = {name: getattr(config, name) for name in KEPT}
+    game = {name: getattr(config, name) for name in OF_THE_GAME}
     evaluation = EvaluationConfig(episodes=EPISODES, envs=ENVS)
-    played = replace(Config(), seed=0, evaluation=evaluation, **(kept | parts))
+    played = replace(Config(), seed=0, evaluation=evaluation, **(game | parts))
     mean, stderr = random_play(played, levels)
     found = task | {"episodes": EPISODES, "return": mean, "stderr": stderr}
     try:

@@ -45,7 +45,7 @@ def codes_of(run: Path) -> tuple[str, ...]:
     """The versions that a run directory, or a kept run, was made by; none where it is not known."""
     try:
         found = stored(run).get("code", [])
-    except (OSError, ValueError, AttributeError):  # what is wrong is said by who needs more of it
+    except (OSError, ValueError):  # whoever needs more of it than this fact says what is wrong
         return ()
     known = isinstance(found, list) and all(isinstance(code, str) for code in found)
     return tuple(found) if known else ()

@@ -30,6 +30,8 @@ def stored(run: Path) -> dict[str, Any]:
     """What config.json holds, or the first row of a kept file: the format and the values."""
     if not run.is_file():
         found: dict[str, Any] = json.loads((run / "config.json").read_bytes())
+        if not isinstance(found, dict):
+            raise ValueError("config.json is no object")
         return found
     with run.open("rb") as file:
         found = json.loads(file.readline())

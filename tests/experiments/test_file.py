@@ -113,7 +113,7 @@ def test_the_check_that_all_methods_train_has_every_method() -> None:
             "beside is for table = 'paired', and this is 'returns'; leave it out",
         ),
         (PAIRED.replace("table", "beside = ['frosen']\ntable"), "did you mean 'frozen'?"),
-        (PAIRED.replace("table", "beside = [3]\ntable"), "unknown variant for beside '3'"),
+        (PAIRED.replace("table", "beside = [3]\ntable"), "entry of beside=3"),
         (
             PAIRED.replace("table", "beside = ['ppo narrow']\ntable"),
             "unknown variant for beside 'ppo narrow'",

@@ -75,7 +75,7 @@ def check_table(given: dict[str, Any], table: str, variants: dict[str, Values]) 
     for name in given.get("beside", ()):
         others = [variant for variant in variants if variant != given["baseline"]]
         if name not in others:
-            raise unknown("variant for beside", str(name), others)
+            raise unknown("variant for beside", name, others)
     _check_experts(given, table)
     if table == "about" and "judge" not in given:
         raise BadInput("table = 'about' needs `judge`: the variant to hold against shortcuts")
